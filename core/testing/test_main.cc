@@ -1,0 +1,3 @@
+#include "testing/check.h"
+
+MRC_TEST_MAIN()
