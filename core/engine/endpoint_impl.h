@@ -1,0 +1,72 @@
+// The state behind engine::Endpoint and the steps its files share. Private to core/engine.
+#pragma once
+
+#include <deque>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "engine/cq.h"
+#include "engine/endpoint.h"
+#include "engine/endpoint_ops.h"
+#include "engine/qp.h"
+#include "engine/scheduler.h"
+#include "engine/timer_heap.h"
+
+namespace mrc::engine {
+
+struct Endpoint::Impl {
+  explicit Impl(const EndpointConfig& c);
+
+  struct QpSlot {
+    std::unique_ptr<Qp> qp;
+    std::optional<uint32_t> peer;    // in ops
+    bool error_reported = false;
+  };
+
+  Qp* find(uint32_t qpn) const;
+  QpSlot* slot_of(uint32_t qpn);
+  // After anything happened to a QP: completions to CQs, state changes to events, timer and ready list.
+  void settle(Instant now, uint32_t slot);
+  void settle_ops(Instant now);
+  void drain_completions(Instant now, Qp& qp);
+  void drain_ev_events(Qp& qp);
+  void push_event(const Event& e);
+  void receive_trimmed(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes, bool lasthop);
+  void receive(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes);
+  void drop(wire::DropReason reason) { ++stats.drops[static_cast<size_t>(reason)]; }
+  void start_reverse_probe(Instant now, Qp& qp);
+  void count_tx(const Transmit& t);
+  base::Result<uint32_t> new_qpn(const QpInit& init);
+
+  static constexpr size_t kMaxEvents = 8192;
+  static constexpr uint32_t kOpsTimer = 0;          // timer ids: 0 = endpoint operations, slot + 1 = QP
+
+  EndpointConfig config;
+  base::Rng rng;
+  EndpointStats stats;
+  base::TraceDigest trace;
+  MrTable mrs;
+  TokenBucket probe_budget;
+  QpEnv env;
+  EndpointOps ops;
+  std::vector<std::unique_ptr<Cq>> cqs;             // handle = index + 1
+  std::vector<uint32_t> armed_fired;
+  std::set<uint32_t> pds;
+  uint32_t next_pd = 1;
+  std::vector<QpSlot> qps;
+  std::vector<uint32_t> free_slots;
+  std::unordered_map<uint32_t, uint32_t> by_qpn;    // looked up, never iterated
+  std::deque<std::pair<Instant, uint32_t>> quarantine;   // 10.3: QPNs not to be used again yet
+  std::unordered_set<uint32_t> quarantined;
+  Scheduler scheduler;
+  TimerHeap timers;
+  std::vector<uint32_t> due;                        // scratch of handle_timeout
+  std::deque<Event> events;
+  std::vector<ev::StateEvent> ev_scratch;
+  uint32_t last_ports = 0;
+  Instant last_now{};
+  Instant restore_until{};                          // 7.8: restore_cwnd is repeated for two RTTs
+};
+
+}  // namespace mrc::engine

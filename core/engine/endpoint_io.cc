@@ -1,0 +1,256 @@
+// Datagrams and time through one endpoint: demultiplexing, checks 9 to 11 of reference 2.17, fairness, timers.
+#include <algorithm>
+
+#include "engine/endpoint_impl.h"
+
+namespace mrc::engine {
+
+using wire::DropReason;
+using wire::Opcode;
+
+Qp* Endpoint::Impl::find(uint32_t qpn) const {
+  const auto it = by_qpn.find(qpn);
+  return it == by_qpn.end() ? nullptr : qps[it->second].qp.get();
+}
+
+Endpoint::Impl::QpSlot* Endpoint::Impl::slot_of(uint32_t qpn) {
+  const auto it = by_qpn.find(qpn);
+  return it == by_qpn.end() ? nullptr : &qps[it->second];
+}
+
+void Endpoint::Impl::push_event(const Event& e) {
+  if (events.size() >= kMaxEvents) {
+    ++stats.events_dropped;
+    events.back().dropped += 1;   // the last one kept tells how many are missing behind it
+    return;
+  }
+  events.push_back(e);
+}
+
+void Endpoint::Impl::drain_completions(Instant now, Qp& qp) {
+  Completion c;
+  bool solicited = false;
+  while (qp.pop_completion(c, solicited)) {
+    const bool send = c.opcode == WcOpcode::rdma_write;
+    const uint32_t handle = send ? qp.init().send_cq : qp.init().recv_cq;
+    Cq& cq = *cqs[handle - 1];
+    trace.record(now, 'c', c.qpn, c.wr_id, static_cast<uint8_t>(c.status));
+    const bool was_overrun = cq.overrun();
+    if (!cq.push(c, solicited) && !was_overrun) {
+      Event e;
+      e.kind = EventKind::cq_overrun;
+      e.at = now;
+      e.cq = handle;
+      e.qpn = c.qpn;
+      push_event(e);
+      qp.enter_error(now, Status::local_qp_operation_error, 0);
+    }
+    if (cq.take_fired()) armed_fired.push_back(handle);
+  }
+}
+
+void Endpoint::Impl::drain_ev_events(Qp& qp) {
+  if (qp.table() == nullptr || !qp.table()->has_events()) return;
+  ev_scratch.clear();
+  qp.table()->take_events(ev_scratch);
+  for (const ev::StateEvent& s : ev_scratch) {
+    trace.record(s.at, 'v', qp.qpn(), s.tag, static_cast<uint8_t>(s.state));
+    Event e;
+    e.kind = EventKind::ev_state;
+    e.at = s.at;
+    e.qpn = qp.qpn();
+    e.port = s.port;
+    e.ev = s;
+    push_event(e);
+  }
+}
+
+void Endpoint::Impl::settle(Instant now, uint32_t slot) {
+  QpSlot& s = qps[slot];
+  Qp& qp = *s.qp;
+  drain_completions(now, qp);
+  drain_ev_events(qp);
+  if (qp.state() == QpState::err && !s.error_reported) {
+    s.error_reported = true;
+    Event e;
+    e.kind = EventKind::qp_error;
+    e.at = now;
+    e.qpn = qp.qpn();
+    e.status = qp.error_cause();
+    push_event(e);
+  }
+  timers.set(slot + 1, qp.deadline());
+  scheduler.ready(slot);
+}
+
+void Endpoint::Impl::settle_ops(Instant now) {
+  OpsOutcome o;
+  while (ops.take_outcome(o)) {
+    if (o.kind == OpsOutcome::Kind::port_status) {
+      Event e;
+      e.kind = EventKind::port_remote;
+      e.at = now;
+      e.ev.tag = o.port_mask;
+      push_event(e);
+      for (uint32_t slot = 0; slot < qps.size(); ++slot) {
+        if (!qps[slot].qp || !qps[slot].qp->has_peer_address(o.from)) continue;
+        qps[slot].qp->on_peer_ports(now, o.port_mask);
+        settle(now, slot);
+      }
+      continue;
+    }
+    const bool answered = o.kind == OpsOutcome::Kind::probe_answer;
+    if (o.qp_slot) {
+      if (*o.qp_slot < qps.size() && qps[*o.qp_slot].qp) qps[*o.qp_slot].qp->on_reverse_probe(now, o.path, answered);
+      continue;
+    }
+    Event e;
+    e.kind = EventKind::endpoint_response;
+    e.at = now;
+    e.request_id = o.request_id;
+    e.port = answered ? o.arrival_port : 0;   // 0: no answer in time
+    e.up = answered;
+    e.rtt = o.rtt;
+    push_event(e);
+  }
+  timers.set(kOpsTimer, ops.deadline());
+}
+
+void Endpoint::Impl::receive_trimmed(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes, bool lasthop) {
+  wire::Packet p;
+  const DropReason r = wire::parse_trimmed(bytes, p);
+  if (r != DropReason::none) return drop(r);
+  Qp* qp = find(p.bth.dqp);
+  if (qp == nullptr || !qp->may_receive()) return drop(DropReason::bad_qpn);
+  if (!qp->knows_peer(meta.src, meta.port)) return drop(DropReason::bad_peer);
+  qp->on_trimmed(now, meta, p, lasthop);
+  settle(now, qp->slot());
+}
+
+void Endpoint::Impl::receive(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes) {
+  wire::Packet p;
+  const DropReason r = wire::parse_datagram(meta, bytes, p);
+  if (r != DropReason::none) return drop(r);
+  const auto op = static_cast<Opcode>(p.bth.opcode);
+  const bool endpoint_op = op == Opcode::endpoint_request || op == Opcode::endpoint_response;
+  if ((p.bth.dqp == wire::kEndpointQpn) != endpoint_op) return drop(DropReason::bad_qpn);
+  Qp* qp = endpoint_op ? nullptr : find(p.bth.dqp);
+  if (!endpoint_op && (qp == nullptr || !qp->may_receive())) return drop(DropReason::bad_qpn);
+  if (!wire::pkey_matches(p.bth.p_key, config.p_key)) return drop(DropReason::bad_pkey);
+  if (endpoint_op) {
+    op == Opcode::endpoint_request ? ops.on_request(now, meta, p) : ops.on_response(now, meta, p);
+    return settle_ops(now);
+  }
+  if (!qp->knows_peer(meta.src, meta.port)) return drop(DropReason::bad_peer);
+  if (wire::is_data(op)) ++stats.data_rx;
+  trace.record(now, 'r', p.bth.dqp, p.bth.opcode, p.bth.psn, meta.port);
+  const auto size = static_cast<uint32_t>(bytes.size() + meta.elided_payload);
+  const uint32_t tail = meta.elided_payload > 0 ? p.bth.pad + 4u : 0;   // elided with the payload
+  qp->on_packet(now, meta, p, 8 + size + tail + 40);
+  settle(now, qp->slot());
+}
+
+void Endpoint::handle_datagram(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes) {
+  Impl& m = *impl_;
+  m.last_now = now;
+  ++m.stats.datagrams_rx;
+  if (meta.port == 0 || meta.port > m.env.ports.size()) return m.drop(DropReason::not_receiving);
+  m.stats.port_rx_bytes[meta.port] += bytes.size() + meta.elided_payload;
+  const wire::TrimClass trim = wire::trim_class(meta.dscp, m.config.dscps);
+  if (trim != wire::TrimClass::none) return m.receive_trimmed(now, meta, bytes, trim == wire::TrimClass::trimmed_lasthop);
+  m.receive(now, meta, bytes);
+}
+
+void Endpoint::Impl::start_reverse_probe(Instant now, Qp& qp) {
+  const auto path = qp.take_reverse_probe(now);
+  if (!path) return;
+  const PeerPort* to = qp.peer(path->port);
+  if (to == nullptr) return;
+  const Duration patience = std::max(Duration::millis(10), qp.stats_srtt() * 3);
+  const auto id = ops.probe(now, *to, path->tag, config.dscps.no_trim, qp.slot(), patience);
+  (void)id;   // EAGAIN: too many open already; the next interval tries again
+}
+
+void Endpoint::handle_timeout(Instant now) {
+  Impl& m = *impl_;
+  m.last_now = now;
+  // Each due timer once, even when its new deadline is due again: the work of a call is bounded.
+  m.due.clear();
+  while (m.timers.next() <= now) {
+    m.due.push_back(m.timers.front());
+    m.timers.set(m.timers.front(), Instant::never());
+  }
+  for (const uint32_t id : m.due) {
+    if (id == Impl::kOpsTimer) {
+      m.ops.on_deadline(now);
+      m.settle_ops(now);
+      continue;
+    }
+    const uint32_t slot = id - 1;
+    if (!m.qps[slot].qp) continue;
+    m.qps[slot].qp->on_deadline(now);
+    m.start_reverse_probe(now, *m.qps[slot].qp);
+    m.settle(now, slot);
+  }
+  m.timers.set(Impl::kOpsTimer, m.ops.deadline());
+  if (m.env.restore_cwnd && now >= m.restore_until) m.env.restore_cwnd = false;
+}
+
+void Endpoint::Impl::count_tx(const Transmit& t) {
+  ++stats.datagrams_tx;
+  if (t.is_data) ++stats.data_tx;
+  stats.port_tx_bytes[t.meta.port] += t.head_len + t.payload_len + t.pad + 4;
+}
+
+bool Endpoint::poll_transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
+  Impl& m = *impl_;
+  m.last_now = now;
+  ports &= m.env.ports_up;
+  if (ports == 0) {
+    m.last_ports = 0;
+    return false;
+  }
+  if ((ports & ~m.last_ports) != 0) m.scheduler.unblock();
+  m.last_ports = ports;
+  if (m.ops.wants_to_send() && m.ops.transmit(ports, head, out)) {
+    m.count_tx(out);
+    m.trace.record(now, 'o', out.tag, out.head_len);
+    return true;
+  }
+  while (!m.scheduler.empty()) {
+    const uint32_t slot = m.scheduler.pop();
+    if (!m.qps[slot].qp) continue;
+    Qp& qp = *m.qps[slot].qp;
+    const TxResult r = qp.transmit(now, ports, head, out);
+    if (r == TxResult::no_port) m.scheduler.blocked(slot);
+    if (r == TxResult::sent) m.scheduler.ready(slot);
+    m.timers.set(slot + 1, qp.deadline());
+    if (r != TxResult::sent) continue;
+    m.count_tx(out);
+    m.trace.record(now, 's', out.qpn, out.tag, out.payload_len);
+    return true;
+  }
+  return false;
+}
+
+Instant Endpoint::poll_timeout() const { return impl_->timers.next(); }
+
+void Endpoint::on_send_failed(Instant now, const Transmit& t) {
+  Qp* qp = impl_->find(t.qpn);
+  if (qp == nullptr) return;
+  qp->on_send_failed(now, t);
+  impl_->settle(now, qp->slot());
+}
+
+void Endpoint::set_receive_pressure(uint8_t percent) {
+  Impl& m = *impl_;
+  const uint8_t pen = percent > 90 ? 127 : percent > 50 ? 64 : 0;   // 7.8
+  if (pen == 0 && m.env.rcv_cwnd_pen != 0) {
+    m.env.restore_cwnd = true;
+    m.restore_until = m.last_now + Duration::millis(2);
+  }
+  if (pen != 0) m.env.restore_cwnd = false;
+  m.env.rcv_cwnd_pen = pen;
+}
+
+}  // namespace mrc::engine

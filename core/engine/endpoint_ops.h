@@ -1,0 +1,89 @@
+// Connectionless operations on QPN 2: EV probes and port status updates (reference 9).
+// Decides whom to answer and what to repeat; leaves the effect on QPs to the endpoint, which reads `Outcome`s.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/rng.h"
+#include "engine/token_bucket.h"
+#include "engine/types.h"
+#include "ev/policy.h"
+
+namespace mrc::engine {
+
+// The planes of one remote endpoint, shared by all QPs that lead there.
+struct Peer {
+  std::vector<PeerPort> ports;
+  uint32_t qps = 0;                       // 0 = free entry
+  TokenBucket responses{1};
+  // Port status we still have to get confirmed (9.2).
+  bool status_open = false;
+  uint16_t status_id = 0;
+  uint32_t status_turn = 0;
+  Instant status_next = Instant::never();
+  Duration status_interval{};
+};
+
+struct OpsOutcome {
+  enum class Kind : uint8_t { port_status, probe_answer, probe_lost } kind{};
+  IpAddr from;                            // port_status: who reports
+  uint32_t port_mask = 0;
+  uint16_t request_id = 0;                // probes
+  std::optional<uint32_t> qp_slot;        // probe sent for this QP's reverse set; absent: for the controller
+  ev::PathId path;
+  Duration rtt{};
+  uint8_t arrival_port = 0;
+};
+
+class EndpointOps {
+ public:
+  EndpointOps(const EndpointConfig& config, const std::vector<PortConfig>& ports, EndpointStats& stats, base::Rng rng);
+
+  uint32_t acquire_peer(const std::vector<PeerPort>& ports);
+  void release_peer(uint32_t id);
+
+  void set_ports_up(uint32_t ports_up) { ports_up_ = ports_up; }
+  // A local port changed: tell every peer until it confirms.
+  void announce_ports(Instant now, uint32_t ports_up);
+  // EAGAIN: all 65,536 ids are open; EINVAL: no such local port.
+  base::Result<uint16_t> probe(Instant now, const PeerPort& to, uint32_t tag, uint8_t dscp, std::optional<uint32_t> qp_slot, Duration patience);
+
+  void on_request(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p);
+  void on_response(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p);
+
+  bool transmit(uint32_t ports, base::MutByteView head, Transmit& out);
+  [[nodiscard]] bool wants_to_send() const { return !out_.empty(); }
+  [[nodiscard]] Instant deadline() const;
+  void on_deadline(Instant now);
+  bool take_outcome(OpsOutcome& out);
+
+ private:
+  static constexpr size_t kMaxQueued = 1024;
+  static constexpr size_t kMaxOpenProbes = 16'384;
+  struct Message { PeerPort to; uint32_t tag = 0; uint8_t dscp = 0, ecn = 0; wire::Packet packet; };
+  struct OpenProbe { Instant sent_at, expires_at; ev::PathId path; std::optional<uint32_t> qp_slot; };
+
+  struct Sender { Peer* peer = nullptr; const PeerPort* port = nullptr; };
+  Sender find_sender(const IpAddr& src);
+  uint32_t reply_tag(uint8_t port, uint32_t request_entropy);
+  void enqueue(Message m);
+  void send_status(Instant now, Peer& peer);
+  std::optional<uint16_t> new_id();
+
+  const EndpointConfig& config_;
+  const std::vector<PortConfig>& ports_;
+  EndpointStats& stats_;
+  base::Rng rng_;
+  uint32_t ports_up_ = 0;
+  std::vector<Peer> peers_;
+  std::map<IpAddr, std::vector<uint32_t>> by_address_;
+  std::deque<Message> out_;
+  std::map<uint16_t, OpenProbe> open_;    // by request id; ordered, so that expiry order is reproducible
+  std::deque<OpsOutcome> outcomes_;
+  uint16_t next_id_;
+};
+
+}  // namespace mrc::engine

@@ -1,0 +1,155 @@
+// One QP: the only place where requester, responder, EV table and congestion control meet (reference 5, 6, 10).
+// Decides what one event means for each of them; leaves demultiplexing, timers and fairness to the endpoint.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/rng.h"
+#include "base/trace.h"
+#include "engine/mr_table.h"
+#include "engine/probes.h"
+#include "engine/token_bucket.h"
+#include "engine/types.h"
+#include "ev/reverse_set.h"
+#include "ev/table.h"
+#include "reliability/requester.h"
+#include "reliability/responder.h"
+#include "reliability/rto.h"
+
+namespace mrc::engine {
+
+// What a QP may use of its endpoint.
+struct QpEnv {
+  const EndpointConfig& config;
+  MrTable& mrs;
+  EndpointStats& stats;
+  base::TraceDigest& trace;
+  TokenBucket& probe_budget;
+  std::vector<PortConfig> ports;   // index 0 is port 1
+  uint32_t ports_up = 0;
+  uint8_t rcv_cwnd_pen = 0;        // 7.8, current receive pressure
+  bool restore_cwnd = false;
+};
+
+enum class TxResult : uint8_t { sent, nothing, no_port };
+
+class Qp final : private reliability::Placement {
+ public:
+  Qp(QpEnv& env, uint32_t slot, uint32_t qpn, const QpInit& init, base::Rng rng);
+
+  // --- lifecycle (qp_modify.cc) ---
+  Errno modify(Instant now, const QpAttr& attr);
+  void enter_error(Instant now, Status cause, uint8_t vendor_err);
+  void set_usable_ports(Instant now);   // ports_up or the peer's report changed
+  // 9.2: bit N = the peer can receive on its port N. Never removes the last usable port (9.4).
+  void on_peer_ports(Instant now, uint32_t remote_mask);
+
+  // --- work ---
+  Errno post_send(Instant now, const SendWr& wr);
+  Errno post_recv(uint64_t wr_id);
+  bool pop_completion(Completion& out, bool& solicited);
+
+  // --- packets in (qp_rx.cc); the endpoint has done checks 1..11 ---
+  void on_packet(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p, uint32_t nominal);
+  void on_trimmed(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p, bool lasthop);
+  void on_send_failed(Instant now, const Transmit& t);
+  void on_reverse_probe(Instant now, ev::PathId path, bool answered);
+
+  // --- packets out (qp_tx.cc) ---
+  TxResult transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
+  // 6.13: the path to try by an EV probe, when receipts without own data make the reverse set go stale.
+  std::optional<ev::PathId> take_reverse_probe(Instant now);
+
+  [[nodiscard]] Instant deadline() const;
+  void on_deadline(Instant now);
+
+  // --- looking in ---
+  [[nodiscard]] bool may_receive() const;
+  [[nodiscard]] bool knows_peer(const IpAddr& src, uint8_t port) const;
+  [[nodiscard]] bool has_peer_address(const IpAddr& src) const;
+  [[nodiscard]] const PeerPort* peer(uint8_t port) const;
+  [[nodiscard]] QpStats stats() const;
+  [[nodiscard]] size_t memory_bytes() const;
+  [[nodiscard]] QpAttr query() const { return attr_; }
+  [[nodiscard]] QpState state() const { return state_; }
+  [[nodiscard]] uint32_t qpn() const { return qpn_; }
+  [[nodiscard]] uint32_t slot() const { return slot_; }
+  [[nodiscard]] const QpInit& init() const { return init_; }
+  [[nodiscard]] ev::EvTable* table() { return table_.get(); }
+  [[nodiscard]] const ev::EvTable* table() const { return table_.get(); }
+  [[nodiscard]] Status error_cause() const { return error_cause_; }
+  [[nodiscard]] const std::vector<PeerPort>& peer_ports() const { return peers_; }
+  [[nodiscard]] Duration stats_srtt() const { return rtt_.srtt(); }
+  [[nodiscard]] uint32_t usable_ports() const { return usable_ports_; }
+
+ private:
+  Outcome place(uint64_t va, uint32_t rkey, base::ByteView payload, uint32_t length) override;
+
+  Errno check_attr(const QpAttr& a) const;
+  Errno to_init(const QpAttr& a);
+  Errno to_rtr(Instant now);
+  Errno to_rts(Instant now);
+  void to_reset();
+  Errno modify_live(Instant now, const QpAttr& a);
+  ev::TableConfig table_config() const;
+  cc::LinkParams link_params() const;
+  void merge(const QpAttr& a);
+
+  void on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p);
+  void on_nack(Instant now, const wire::Packet& p);
+  void on_ack(Instant now, const wire::Packet& p);
+  void sync_timing();
+  // Hands losses and refusals of `effects_` to ev and cc, and the QP to ERR when they are fatal.
+  void apply_effects(Instant now);
+  void after_responder(Instant now);
+  void note_path_alive(Instant now, uint32_t tag);
+
+  TxResult try_transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
+  TxResult send_control(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
+  TxResult send_probe(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
+  TxResult send_data(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
+  std::optional<ev::PathId> control_path(Instant now, uint32_t ports);
+  void fill(const wire::Packet& p, ev::PathId path, uint8_t dscp, uint8_t ecn, base::MutByteView head, Transmit& out);
+  void emit_probe(Instant now, ev::PathId path, bool tail, base::MutByteView head, Transmit& out);
+  uint8_t data_dscp(bool rtx) const;
+  void release_pins();
+
+  QpEnv& env_;
+  uint32_t slot_, qpn_;
+  QpInit init_;
+  base::Rng rng_;
+  QpState state_ = QpState::reset;
+  Status error_cause_ = Status::success;
+  QpAttr attr_;                       // everything given so far
+  std::unique_ptr<reliability::Requester> req_;
+  std::unique_ptr<reliability::Responder> rsp_;
+  std::unique_ptr<ev::EvTable> table_;
+  std::unique_ptr<cc::Controller> cc_;
+  std::optional<ev::ReverseSet> reverse_;
+  reliability::RttEstimator rtt_;
+  ProbeTable probes_;
+  reliability::Effects effects_;
+  std::vector<PeerPort> peers_;       // sorted by local port
+  uint32_t remote_usable_ = UINT32_MAX;   // by local port number
+  uint32_t usable_ports_ = 0;
+  uint32_t pmtu_ = 1024;
+  bool trimming_ = false;
+  uint8_t last_rx_port_ = 0;
+  Instant tried_at_{-1};              // last transmit() that found nothing it could send
+  Instant budget_retry_ = Instant::never();
+  // Reverse probing (6.13).
+  static constexpr Duration kMinReverseProbeInterval = Duration::millis(1);
+  Instant reverse_due_ = Instant::never();
+  bool rx_since_probe_ = false, feedback_since_probe_ = false;
+  std::deque<uint64_t> early_recvs_;    // posted in INIT
+  std::deque<uint64_t> local_errors_;   // work requests refused by a local check
+  std::deque<uint64_t> flushed_;        // posted in ERR
+  std::deque<uint32_t> pins_;         // lkeys of posted work requests, oldest first; 0 = none
+  uint64_t sacks_rx_ = 0, nacks_rx_ = 0, acks_rx_ = 0, unknown_ev_ = 0, probes_tx_ = 0, probe_answers_ = 0;
+  Duration told_base_rtt_{};
+};
+
+}  // namespace mrc::engine

@@ -1,0 +1,162 @@
+// What one QP sends next, and on which path.
+#include <algorithm>
+
+#include "engine/qp.h"
+
+namespace mrc::engine {
+
+using wire::Opcode;
+
+namespace {
+constexpr uint8_t kEct0 = 2;
+constexpr uint32_t kUdpAndPad = 8 + 40;   // nominal size = UDP length + 40 (7.3)
+}  // namespace
+
+TxResult Qp::transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
+  if (!rsp_) return TxResult::nothing;
+  const TxResult result = try_transmit(now, ports, head, out);
+  if (result != TxResult::sent) tried_at_ = now;
+  return result;
+}
+
+TxResult Qp::try_transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
+  const TxResult control = send_control(now, ports, head, out);
+  if (control == TxResult::sent || state_ != QpState::rts) return control;
+  const TxResult probe = send_probe(now, ports, head, out);
+  if (probe == TxResult::sent) return probe;
+  const TxResult data = send_data(now, ports, head, out);
+  if (data == TxResult::sent) return data;
+  const bool waiting = control == TxResult::no_port || probe == TxResult::no_port || data == TxResult::no_port;
+  return waiting ? TxResult::no_port : TxResult::nothing;
+}
+
+void Qp::fill(const wire::Packet& p, ev::PathId path, uint8_t dscp, uint8_t ecn, base::MutByteView head, Transmit& out) {
+  const PeerPort& to = *peer(path.port);
+  const PortConfig& from = env_.ports[path.port - 1u];
+  out = Transmit{};
+  out.meta.src = from.addr;
+  out.meta.dst = to.addr;
+  out.meta.src_port = static_cast<uint16_t>(path.tag);
+  out.meta.dst_port = to.udp_port;
+  out.meta.flow_label = to.addr.is_v4() ? 0 : path.tag >> 16;   // D-04, D-20
+  out.meta.dscp = dscp;
+  out.meta.ecn = ecn;
+  out.meta.port = path.port;
+  out.tag = path.tag;
+  out.qpn = qpn_;
+  out.head_len = static_cast<uint32_t>(wire::emit_headers(p, head.data()));
+}
+
+std::optional<ev::PathId> Qp::control_path(Instant now, uint32_t ports) {
+  const uint32_t usable = ports & usable_ports_;
+  if (usable == 0) return std::nullopt;
+  if (auto slot = reverse_->choose(last_rx_port_, usable)) return slot;
+  // Nothing proven yet: answer on the plane the question came by, if it can be used.
+  const uint32_t same_plane = usable & (1u << last_rx_port_);
+  if (same_plane != 0) {
+    if (auto path = table_->choose(now, same_plane, std::nullopt)) return path;
+  }
+  return table_->choose(now, usable, std::nullopt);
+}
+
+TxResult Qp::send_control(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
+  if (!rsp_->has_control()) return TxResult::nothing;
+  const auto path = control_path(now, ports);
+  if (!path) return TxResult::no_port;
+  wire::Packet p;
+  uint32_t trigger = 0;
+  rsp_->set_pressure(env_.rcv_cwnd_pen, env_.restore_cwnd);
+  if (!rsp_->take_control(now, p, trigger)) return TxResult::nothing;
+  const uint32_t dest = *attr_.dest_qpn;
+  p.bth.dqp = dest;
+  p.bth.p_key = env_.config.p_key;
+  // D-11: low halves of the sender's and the receiver's QPN; never checked.
+  p.seth.spdcid = p.neth.spdcid = static_cast<uint16_t>(qpn_);
+  p.seth.dpdcid = p.neth.dpdcid = static_cast<uint16_t>(dest);
+  fill(p, *path, env_.config.dscps.control, 0, head, out);
+  return TxResult::sent;
+}
+
+uint8_t Qp::data_dscp(bool rtx) const {
+  const wire::Dscps& d = env_.config.dscps;
+  if (!trimming_) return d.no_trim;
+  return rtx ? d.trimmable_retx : d.trimmable;
+}
+
+void Qp::emit_probe(Instant now, ev::PathId path, bool tail, base::MutByteView head, Transmit& out) {
+  // 5.10: no answer within max(3 srtt, 1 ms) is a failed probe; a software host asks for more patience.
+  const Duration patience = std::max({rtt_.srtt() * 3, Duration::millis(1), attr_.min_ack_timeout.value_or(Duration{})});
+  wire::Packet p;
+  p.bth.opcode = static_cast<uint8_t>(Opcode::reliability_probe);
+  p.bth.dqp = *attr_.dest_qpn;
+  p.bth.p_key = env_.config.p_key;
+  p.peth.probe_id = probes_.add(now, path.tag, path.port, tail, patience);
+  p.peth.spdcid = static_cast<uint16_t>(qpn_);
+  p.peth.dpdcid = static_cast<uint16_t>(*attr_.dest_qpn);
+  p.peth.tx_timestamp = base::timestamp16(now);
+  fill(p, path, data_dscp(false), kEct0, head, out);
+  ++probes_tx_;
+}
+
+TxResult Qp::send_probe(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
+  const uint32_t usable = ports & usable_ports_;
+  if (req_->next_probe_at() <= now) {
+    if (const auto path = table_->choose(now, usable, std::nullopt)) {
+      req_->on_probe_sent(now);
+      emit_probe(now, *path, true, head, out);
+      return TxResult::sent;
+    }
+    return TxResult::no_port;
+  }
+  if (table_->next_probe_at() <= now && usable != 0) {
+    budget_retry_ = Instant::never();
+    if (!env_.probe_budget.take(now)) {
+      budget_retry_ = now + Duration::millis(1);
+      return TxResult::nothing;
+    }
+    if (const auto path = table_->take_probe(now, usable)) {
+      emit_probe(now, *path, false, head, out);
+      return TxResult::sent;
+    }
+  }
+  return TxResult::nothing;
+}
+
+TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
+  if (!cc_->can_send()) return TxResult::nothing;
+  const auto plan = req_->peek(now);
+  if (!plan) return TxResult::nothing;
+  const auto path = table_->choose(now, ports & usable_ports_, plan->avoid_tag);
+  if (!path) return TxResult::no_port;
+
+  wire::Packet p;
+  p.bth.opcode = static_cast<uint8_t>(plan->opcode);
+  p.bth.dqp = *attr_.dest_qpn;
+  p.bth.p_key = env_.config.p_key;
+  p.bth.psn = plan->psn.value;
+  p.bth.rtx = plan->rtx;
+  p.bth.ts = env_.config.send_timestamps;
+  p.bth.se = plan->solicited && plan->last_of_message;
+  p.bth.pad = static_cast<uint8_t>((4 - (plan->length & 3)) & 3);
+  p.meth = wire::Meth{plan->rqmsn, plan->msn};
+  p.tseth.tx_timestamp = base::timestamp16(now);
+  p.reth = wire::Reth{plan->va, plan->rkey, plan->dmalen};
+  p.imm.imm = plan->imm;
+
+  const uint32_t headers = 12 + 4 + (p.bth.ts ? 4 : 0) + 16 + (wire::has_imm(plan->opcode) ? 4 : 0);
+  const int64_t nominal = kUdpAndPad + headers + plan->length + p.bth.pad + 4;
+  p.bth.a = plan->last_of_message || plan->last_before_idle ||
+            cc_->wants_ack(nominal, attr_.sack_bytes.value_or(reliability::ResponderConfig{}.sack_bytes));
+  fill(p, *path, data_dscp(plan->rtx), kEct0, head, out);
+  out.payload = reinterpret_cast<const uint8_t*>(plan->local_addr);
+  out.payload_len = plan->length;
+  out.pad = p.bth.pad;
+  out.is_data = true;
+  out.rtx = plan->rtx;
+  req_->commit(now, *plan, path->tag, path->port, nominal);
+  table_->on_sent(now, path->tag);
+  cc_->on_send(now, nominal);
+  return TxResult::sent;
+}
+
+}  // namespace mrc::engine

@@ -1,0 +1,39 @@
+// Chaos: two engines under random traffic and random harm, checked for what must always hold: every write placed
+// exactly, every immediate once and in order, no QP stuck, memory bounded. A seed is a whole run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mrc::testing {
+
+struct ChaosOptions {
+  uint64_t seed = 1;
+  uint64_t packets = 50'000;            // datagrams handed to the network before the drain
+  // Harm actions to leave out, by index; used to shrink a failure to its cause.
+  std::vector<uint32_t> without;
+  bool stop_at_first = true;
+};
+
+struct ChaosAction { uint32_t index = 0; int64_t at_ns = 0; std::string text; };
+
+struct ChaosReport {
+  uint64_t packets = 0, drain_packets = 0;
+  uint64_t writes = 0, immediates = 0, bytes = 0, restarts = 0, flaps = 0, mpr_changes = 0, rules = 0;
+  uint64_t rtx = 0, duplicates = 0, spurious = 0, drops = 0, ev_demotions = 0, nacks = 0;
+  size_t max_qp_bytes = 0, max_frames = 0;
+  int64_t virtual_ns = 0;
+  uint64_t digest = 0;                  // both endpoints; equal seeds give equal digests
+  std::string setup;                    // the drawn parameters, one line
+  std::vector<std::string> violations;
+  std::vector<ChaosAction> actions;     // harm that took place, in order
+};
+
+ChaosReport run_chaos(const ChaosOptions& options);
+
+// Reruns with fewer and fewer actions while a violation remains; `budget` bounds the reruns. The result lists
+// the actions still needed (all others are in `without`).
+ChaosOptions shrink_chaos(const ChaosOptions& failing, const ChaosReport& report, uint32_t budget);
+
+}  // namespace mrc::testing
