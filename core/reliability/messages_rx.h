@@ -42,7 +42,11 @@ class MessagesRx {
     return held_.empty() ? base::Instant::never() : held_[0].since + grace_;
   }
   [[nodiscard]] int64_t starved_seq() const { return held_[0].seq; }
-  [[nodiscard]] bool oversized() const { return held_.capacity() > kIdleEntries || done_q_.capacity() > kIdleEntries; }
+  // Receive requests the application posted are its own affair until they are used.
+  [[nodiscard]] bool oversized() const {
+    return held_.capacity() > kIdleEntries || done_q_.capacity() > kIdleEntries ||
+           (recvs_.capacity() > kIdleEntries && recvs_.size() <= kIdleEntries);
+  }
   void shrink() {
     held_.trim(kIdleEntries);
     done_q_.trim(kIdleEntries);
