@@ -1,0 +1,117 @@
+"""The knobs of the simple level, with the defaults of a software host (reference 16)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TypedDict
+
+from softmrc.errors import UsageError
+
+__all__ = ["KnobArgs", "Knobs"]
+
+_PMTUS = (256, 512, 1024, 2048, 4096)
+
+
+class KnobArgs(TypedDict, total=False):
+    """Keyword arguments of `Endpoint` that set a knob; see `Knobs` for their meaning."""
+
+    hold_time: float
+    pmtu: int | None
+    timeout: int
+    linear_cnt: int
+    exp_cnt: int
+    min_ack_timeout: float
+    reorder_min_time: float
+    base_rtt: float
+    max_cwnd: int | None
+    mpr: int
+    max_wimm: int
+    ev_count: int | None
+    ev_policy: str
+    cc_algorithm: str
+    trimming: bool
+    send_depth: int
+    notification_depth: int
+    keepalive: float
+    linger: float
+    rcvbuf: int
+    sndbuf: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knobs:
+    """How connections of an endpoint behave. Times are seconds, sizes bytes."""
+
+    hold_time: float = 30.0
+    """No progress for this long ends the connection with `PeerError`; 0: use the retry counters instead."""
+    pmtu: int | None = None
+    """Payload of a full packet, 256 to 4096; None: the largest both ends' planes can carry."""
+    timeout: int = 12
+    """ACK timeout, 1.024 us x 2^timeout, 0 to 24 (reference 5.7)."""
+    linear_cnt: int = 7
+    """Retries at a fixed interval, 0 to 7."""
+    exp_cnt: int = 8
+    """Further retries with doubling intervals, 0 to 25; 25: for ever."""
+    min_ack_timeout: float = 0.004
+    """The ACK timeout is never shorter than this."""
+    reorder_min_time: float = 0.003
+    """Packets overtaken for less than this are not taken for lost: scheduling noise of a host."""
+    base_rtt: float = 200e-6
+    """First estimate of the round trip; the engine measures the real one."""
+    max_cwnd: int | None = None
+    """Cap on bytes in flight; None: a quarter of the peer's receive buffers."""
+    mpr: int = 8
+    """Receive window in units of 128 packets, 1 to 32."""
+    max_wimm: int = 128
+    """Immediates in flight that this end accepts, 1 to 4096."""
+    ev_count: int | None = None
+    """Active entropy values of a connection; None: all of its planes."""
+    ev_policy: str = "bitmap"
+    """Path policy by name."""
+    cc_algorithm: str = "uet-1.0-nscc"
+    """Congestion control by name; "" for none."""
+    trimming: bool = False
+    """The fabric trims: use the TRIMMABLE classes towards peers that generate trim NACKs."""
+    send_depth: int = 128
+    """Work requests a connection hands to the engine at a time; the rest waits in Python."""
+    notification_depth: int = 1024
+    """Unread notifications before the peer is held back."""
+    keepalive: float = 5.0
+    """An idle connection asks its peer for life this often; 0: never."""
+    linger: float = 10.0
+    """How long closing waits for the peer to acknowledge what was sent."""
+    rcvbuf: int = 4 << 20
+    """Receive buffer asked for each plane; the kernel may grant less."""
+    sndbuf: int = 1 << 20
+    """Send buffer asked for each socket."""
+
+    def __post_init__(self) -> None:
+        """Refuse values no engine accepts.
+
+        Raises:
+            UsageError: a value is out of its range.
+        """
+        if self.pmtu is not None and self.pmtu not in _PMTUS:
+            raise UsageError(f"pmtu must be one of {_PMTUS}, not {self.pmtu}")
+        ranges: dict[str, tuple[float, float]] = {
+            "hold_time": (0, 86400), "timeout": (0, 24), "linear_cnt": (0, 7), "exp_cnt": (0, 25),
+            "min_ack_timeout": (0, 60), "reorder_min_time": (0, 60), "base_rtt": (1e-6, 10), "mpr": (1, 32),
+            "max_wimm": (1, 4096), "send_depth": (1, 65536), "notification_depth": (1, 1 << 20),
+            "keepalive": (0, 86400), "linger": (0, 86400), "rcvbuf": (4096, 1 << 30), "sndbuf": (4096, 1 << 30),
+        }  # fmt: skip
+        for name, (low, high) in ranges.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise UsageError(f"{name} must be {low:g} to {high:g}, not {value!r}")
+
+    @classmethod
+    def of(cls, args: KnobArgs) -> Knobs:
+        """Make knobs from keyword arguments.
+
+        Raises:
+            UsageError: an argument is unknown or out of range.
+        """
+        known = {f.name for f in fields(cls)}
+        if unknown := sorted(set(args) - known):
+            raise UsageError(f"unknown knob {unknown[0]!r}; there are {', '.join(sorted(known))}")
+        return cls(**args)
