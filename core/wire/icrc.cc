@@ -1,88 +1,91 @@
 #include "wire/icrc.h"
 
+#include <algorithm>
 #include <array>
-#include <cstring>
+#include <cstddef>
 
-#include "wire/bth.h"
+#include "wire/udp_ip.h"
 
 namespace mrc::wire {
 
 namespace {
 
-constexpr uint16_t kDontFragment = 0x4000;
-constexpr uint8_t kUdp = 17;
+constexpr size_t kMaskedDwords = 8, kIcrcBytes = 4, kBthFixed = 12, kVarRes = 4;
 
-// The masked image of IP and UDP header: eight bytes of ones, then the headers with their variant fields set to ones.
-// IPv6: traffic class, flow label, hop limit. IPv4: TOS, TTL, header checksum. UDP: checksum.
-struct PseudoHeader {
-  std::array<uint8_t, 8 + 40 + 8> bytes;
-  size_t size = 0;
-};
-
-void put_udp(PseudoHeader& h, const DatagramMeta& m, uint16_t udp_length) {
-  uint8_t* p = h.bytes.data() + h.size;
-  base::store_be16(p, m.src_port);
-  base::store_be16(p + 2, m.dst_port);
-  base::store_be16(p + 4, udp_length);
-  base::store_be16(p + 6, 0xFFFF);
-  h.size += 8;
+// Masks the variant fields of an IP header (IPv4 with options, or IPv6) in place.
+void mask_ip(uint8_t* ip) {
+  if (ip[0] >> 4 == 4) {
+    ip[1] = 0xFF;                  // TOS
+    ip[8] = 0xFF;                  // TTL
+    ip[10] = ip[11] = 0xFF;        // header checksum
+  } else {
+    ip[0] |= 0x0F;                 // traffic class and flow label
+    ip[1] = ip[2] = ip[3] = 0xFF;
+    ip[7] = 0xFF;                  // hop limit
+  }
 }
 
-PseudoHeader pseudo_v6(const DatagramMeta& m, uint16_t udp_length) {
-  PseudoHeader h;
-  h.bytes.fill(0xFF);
-  uint8_t* p = h.bytes.data() + 8;
-  p[0] = 0x6F;   // version 6, traffic class and flow label all ones
-  base::store_be16(p + 4, udp_length);
-  p[6] = kUdp;
-  std::memcpy(p + 8, m.src.bytes.data(), 16);
-  std::memcpy(p + 24, m.dst.bytes.data(), 16);
-  h.size = 48;
-  put_udp(h, m, udp_length);
-  return h;
-}
-
-PseudoHeader pseudo_v4(const DatagramMeta& m, uint16_t udp_length, uint16_t id, uint16_t flags) {
-  PseudoHeader h;
-  h.bytes.fill(0xFF);
-  uint8_t* p = h.bytes.data() + 8;
-  p[0] = 0x45;
-  base::store_be16(p + 2, static_cast<uint16_t>(20 + udp_length));
-  base::store_be16(p + 4, id);
-  base::store_be16(p + 6, flags);
-  p[9] = kUdp;
-  std::memcpy(p + 12, m.src.bytes.data() + 12, 4);
-  std::memcpy(p + 16, m.dst.bytes.data() + 12, 4);
-  h.size = 28;
-  put_udp(h, m, udp_length);
-  return h;
-}
-
-uint32_t cover(const PseudoHeader& h, base::ByteView head, base::ByteView payload, uint8_t pad) {
-  uint32_t state = crc32_update(kCrcInit, base::ByteView(h.bytes.data(), h.size));
-  // BTH with its variant byte 4 as ones.
-  std::array<uint8_t, Bth::kSize> bth{};
-  const size_t first = head.size() < Bth::kSize ? head.size() : Bth::kSize;
-  std::memcpy(bth.data(), head.data(), first);
-  bth[4] = 0xFF;
-  state = crc32_update(state, base::ByteView(bth.data(), first));
-  state = crc32_update(state, head.subspan(first));
-  state = crc32_update(state, payload);
-  static constexpr std::array<uint8_t, 3> kZeros{};
-  return ~crc32_update(state, base::ByteView(kZeros.data(), pad & 3u));
+// eight 0xFF | masked IP | UDP with its checksum masked.
+uint32_t prefix_state(base::ByteView ip, base::ByteView udp) {
+  std::array<uint8_t, kMaskedDwords + kMaxIpv4Bytes + kUdpBytes> b;
+  std::fill_n(b.begin(), kMaskedDwords, uint8_t{0xFF});
+  uint8_t* at = std::copy(ip.begin(), ip.end(), b.data() + kMaskedDwords);
+  mask_ip(b.data() + kMaskedDwords);
+  at = std::copy(udp.begin(), udp.end(), at);
+  at[-1] = at[-2] = 0xFF;
+  return crc32_update(kCrc32Init, {b.data(), at});
 }
 
 }  // namespace
 
-uint32_t icrc(const DatagramMeta& meta, base::ByteView head, base::ByteView payload, uint8_t pad) {
-  const auto udp_length = static_cast<uint16_t>(8 + head.size() + payload.size() + (pad & 3u) + 4);
-  const bool v4 = meta.dst.is_v4();
-  return cover(v4 ? pseudo_v4(meta, udp_length, 0, kDontFragment) : pseudo_v6(meta, udp_length), head, payload, pad);
+uint32_t icrc_prefix(const DatagramMeta& meta, size_t udp_payload) {
+  const auto udp_length = static_cast<uint16_t>(kUdpBytes + udp_payload);
+  std::array<uint8_t, kIpv6Bytes> ip;
+  size_t n = 0;
+  if (meta.src.is_v4()) {
+    Ipv4 h;
+    h.src = meta.src;
+    h.dst = meta.dst;
+    h.total_length = static_cast<uint16_t>(kIpv4Bytes + udp_length);
+    n = emit_ipv4(h, ip.data());
+  } else {
+    Ipv6 h;
+    h.src = meta.src;
+    h.dst = meta.dst;
+    h.payload_length = udp_length;
+    n = emit_ipv6(h, ip.data());
+  }
+  std::array<uint8_t, kUdpBytes> udp;
+  emit_udp({meta.src_port, meta.dst_port, udp_length, 0}, udp.data());
+  return prefix_state({ip.data(), n}, udp);
 }
 
-uint32_t icrc_v4(const DatagramMeta& meta, uint16_t identification, uint16_t flags, base::ByteView ib) {
-  const auto udp_length = static_cast<uint16_t>(8 + ib.size() + 4);
-  return cover(pseudo_v4(meta, udp_length, identification, flags), ib, {}, 0);
+uint32_t icrc_head(uint32_t state, base::ByteView head) {
+  constexpr uint8_t kOnes[1] = {0xFF};
+  state = crc32_update(state, head.first(kVarRes));
+  state = crc32_update(state, kOnes);
+  return crc32_update(state, head.subspan(kVarRes + 1));
+}
+
+uint32_t icrc(const DatagramMeta& meta, base::ByteView head, base::ByteView payload, uint8_t pad) {
+  constexpr uint8_t kZeros[4] = {};
+  if (head.size() < kBthFixed || pad > 3) return 0;  // misuse; no such packet exists
+  uint32_t state = icrc_prefix(meta, head.size() + payload.size() + pad + kIcrcBytes);
+  state = icrc_head(state, head);
+  state = crc32_update(state, payload);
+  return ~crc32_update(state, base::ByteView(kZeros, pad));
+}
+
+uint32_t icrc_of_frame(base::ByteView ip, base::ByteView udp, base::ByteView ib) {
+  return ~icrc_head(prefix_state(ip, udp), ib);
+}
+
+void store_icrc(uint8_t* p, uint32_t value) {
+  for (unsigned i = 0; i < 4; ++i) p[i] = static_cast<uint8_t>(value >> (8 * i));
+}
+
+uint32_t load_icrc(const uint8_t* p) {
+  return p[0] | (uint32_t{p[1]} << 8) | (uint32_t{p[2]} << 16) | (uint32_t{p[3]} << 24);
 }
 
 }  // namespace mrc::wire

@@ -1,34 +1,38 @@
-// The invariant CRC (reference 2.16): which bytes it covers, which are masked, and the CRC-32 itself.
+// The invariant CRC of reference 2.16 and the CRC-32 it is made of.
+// Decides what is covered and masked; leaves when to check it to packet.h and frame.h.
 #pragma once
 
 #include <cstdint>
 
 #include "base/bytes.h"
-#include "wire/meta.h"
+#include "wire/datagram.h"
 
 namespace mrc::wire {
 
-// Running CRC-32 (reflected 0xEDB88320). Start with kCrcInit, finish with ~state.
-inline constexpr uint32_t kCrcInit = 0xFFFFFFFF;
+// CRC-32 (reflected 0xEDB88320) in pieces: start from kCrc32Init, feed views in order, complement at the end:
+// crc = ~crc32_update(crc32_update(kCrc32Init, head), payload).
+inline constexpr uint32_t kCrc32Init = 0xFFFFFFFF;
 uint32_t crc32_update(uint32_t state, base::ByteView bytes);
-// The same by table only, and whether this CPU takes the carry-less multiply path instead.
+// The two ways crc32_update chooses from at run time; equal on every input. Call the second only if has_clmul().
 uint32_t crc32_update_portable(uint32_t state, base::ByteView bytes);
-bool crc32_accelerated();
+uint32_t crc32_update_clmul(uint32_t state, base::ByteView bytes);
+bool has_clmul();
 
-// iCRC over the pseudo header of `meta` and head | payload | pad zero bytes. `head` starts with BTH. The UDP length is
-// derived: 8 + head + payload + pad + 4. IPv4: identification 0 and DF, what an unconnected Linux socket sends with
-// path MTU discovery on.
+// State after the eight 0xFF bytes and the masked IP and UDP headers described by `meta`, for a UDP payload of
+// `udp_payload` bytes including the iCRC. IPv4 identification is taken as 0 and DF as 1 (what an unconnected
+// Linux socket sends with PMTU discovery on).
+uint32_t icrc_prefix(const DatagramMeta& meta, size_t udp_payload);
+// Feeds BTH (at the start of `head`, at least 12 bytes) with var_res masked, then the rest of `head`.
+uint32_t icrc_head(uint32_t state, base::ByteView head);
+
+// iCRC over the pseudo fields of `meta` and `head | payload | pad`. The UDP length is derived.
 uint32_t icrc(const DatagramMeta& meta, base::ByteView head, base::ByteView payload, uint8_t pad);
+// iCRC over headers as they lie in a frame: the innermost IP header (IPv4 or IPv6), the UDP header, and the
+// UDP payload up to but not including the iCRC.
+uint32_t icrc_of_frame(base::ByteView ip, base::ByteView udp, base::ByteView ib);
 
-// The value travels least significant byte first.
-inline void store_icrc(uint8_t* p, uint32_t v) {
-  for (int i = 0; i < 4; ++i) p[i] = static_cast<uint8_t>(v >> (8 * i));
-}
-inline uint32_t load_icrc(const uint8_t* p) {
-  return p[0] | (uint32_t{p[1]} << 8) | (uint32_t{p[2]} << 16) | (uint32_t{p[3]} << 24);
-}
-
-// Same, with the IPv4 identification and fragment word as they stand in a captured frame.
-uint32_t icrc_v4(const DatagramMeta& meta, uint16_t identification, uint16_t flags, base::ByteView ib);
+// On the wire the least significant byte comes first.
+void store_icrc(uint8_t* p, uint32_t value);
+uint32_t load_icrc(const uint8_t* p);
 
 }  // namespace mrc::wire

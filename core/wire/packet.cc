@@ -1,137 +1,172 @@
 #include "wire/packet.h"
 
+#include <cstdint>
+
 namespace mrc::wire {
 
 namespace {
 
-constexpr size_t kIcrc = 4;
+constexpr size_t kIcrcBytes = 4;
 
-template <typename H>
-size_t read(base::ByteView b, size_t at, H& into) {
-  into = *H::parse(b.subspan(at));   // the caller checked extension_size
-  return at + H::kSize;
-}
-
-template <typename H>
-size_t write(uint8_t* p, size_t at, const H& h) {
-  h.emit(p + at);
-  return at + H::kSize;
-}
-
-// Extension headers; `b` is long enough.
-size_t read_extensions(base::ByteView b, Packet& out) {
-  size_t at = Bth::kSize;
+// Checks 7: all extension headers lie inside `body` (what follows BTH, without iCRC). Advances `body` past them.
+DropReason parse_extensions(base::ByteView& body, Packet& out) {
+  const size_t need = extension_bytes(out.bth);
+  if (body.size() < need) return DropReason::truncated;
+  size_t at = 0;
   switch (static_cast<Opcode>(out.bth.opcode)) {
-    case Opcode::transport_ack: return read(b, at, out.aeth);
-    case Opcode::endpoint_request: return read(b, at, out.erth);
-    case Opcode::endpoint_response: return read(b, at, out.eeth);
-    case Opcode::sack: return read(b, read(b, at, out.seth), out.cc);
-    case Opcode::nack: return read(b, at, out.neth);
-    case Opcode::reliability_probe: return read(b, at, out.peth);
-    default: break;
+    case Opcode::transport_ack: parse_aeth(body, out.aeth); break;
+    case Opcode::endpoint_request: parse_erth(body, out.erth); break;
+    case Opcode::endpoint_response: parse_eeth(body, out.eeth); break;
+    case Opcode::nack: parse_neth(body, out.neth); break;
+    case Opcode::reliability_probe: parse_peth(body, out.peth); break;
+    case Opcode::sack:
+      parse_seth(body, out.seth);
+      parse_cc_state(body.subspan(kSethBytes), out.cc);
+      break;
+    case Opcode::write_first:
+    case Opcode::write_middle:
+    case Opcode::write_last:
+    case Opcode::write_last_imm:
+    case Opcode::write_only:
+    case Opcode::write_only_imm:
+      parse_meth(body, out.meth);
+      at = kMethBytes;
+      out.tseth = {};
+      if (out.bth.ts) {
+        parse_tseth(body.subspan(at), out.tseth);
+        at += kTsethBytes;
+      }
+      parse_reth(body.subspan(at), out.reth);
+      at += kRethBytes;
+      if (has_imm(static_cast<Opcode>(out.bth.opcode))) parse_immdt(body.subspan(at), out.imm);
+      break;
   }
-  at = read(b, at, out.meth);
-  if (out.bth.ts) at = read(b, at, out.tseth);
-  at = read(b, at, out.reth);
-  if (has_imm(static_cast<Opcode>(out.bth.opcode))) at = read(b, at, out.imm);
-  return at;
+  body = body.subspan(need);
+  return DropReason::none;
 }
 
-// Checks 5 to 8 once BTH is known; `body` has no iCRC.
+// Checks 5..8. `body` is what follows BTH up to the iCRC; `elided` payload bytes are missing at its end.
 DropReason parse_body(base::ByteView body, uint32_t elided, Packet& out) {
   if (out.bth.tver != 0) return DropReason::bad_tver;
   if (!is_known(out.bth.opcode)) return DropReason::bad_opcode;
-  if (body.size() < Bth::kSize + extension_size(out.bth)) return DropReason::truncated;
-  const size_t headers = read_extensions(body, out);
+  if (const DropReason r = parse_extensions(body, out); r != DropReason::none) return r;
   out.payload = {};
-  out.payload_length = 0;
-  if (elided > 0) {
-    out.payload_length = elided;
-    return DropReason::none;
+  out.payload_length = elided;
+  if (elided > 0) return DropReason::none;
+  if (out.bth.pad > body.size()) return DropReason::bad_length;
+  if (is_data(static_cast<Opcode>(out.bth.opcode))) {
+    out.payload = body.first(body.size() - out.bth.pad);
+    out.payload_length = static_cast<uint32_t>(out.payload.size());
   }
-  const base::ByteView rest = body.subspan(headers);
-  if (out.bth.pad > rest.size()) return DropReason::bad_length;
-  if (!is_data(static_cast<Opcode>(out.bth.opcode))) return DropReason::none;   // trailing bytes mean nothing
-  out.payload = rest.first(rest.size() - out.bth.pad);
-  out.payload_length = static_cast<uint32_t>(out.payload.size());
   return DropReason::none;
 }
 
 }  // namespace
 
 const char* name(DropReason r) {
-  static constexpr const char* kNames[] = {"none",     "truncated", "bad_length",      "bad_icrc", "bad_tver",     "bad_opcode", "bad_qpn",      "bad_pkey",
-                                           "bad_peer", "trimmed_control", "fragment", "not_mrc_port", "not_udp", "bad_ack", "not_receiving"};
-  static_assert(sizeof kNames / sizeof kNames[0] == static_cast<size_t>(DropReason::count_));
-  return r < DropReason::count_ ? kNames[static_cast<size_t>(r)] : "unknown";
-}
-
-size_t extension_size(const Bth& bth) {
-  const auto op = static_cast<Opcode>(bth.opcode);
-  if (is_data(op)) return Meth::kSize + (bth.ts ? Tseth::kSize : 0) + Reth::kSize + (has_imm(op) ? ImmDt::kSize : 0);
-  switch (op) {
-    case Opcode::transport_ack: return Aeth::kSize;
-    case Opcode::endpoint_request: return Erth::kSize;
-    case Opcode::endpoint_response: return Eeth::kSize;
-    case Opcode::sack: return Seth::kSize + CcState::kSize;
-    case Opcode::nack: return Neth::kSize;
-    case Opcode::reliability_probe: return Peth::kSize;
-    default: return 0;
+  switch (r) {
+    case DropReason::none: return "none";
+    case DropReason::truncated: return "truncated";
+    case DropReason::bad_length: return "bad_length";
+    case DropReason::bad_icrc: return "bad_icrc";
+    case DropReason::bad_tver: return "bad_tver";
+    case DropReason::bad_opcode: return "bad_opcode";
+    case DropReason::bad_qpn: return "bad_qpn";
+    case DropReason::bad_pkey: return "bad_pkey";
+    case DropReason::bad_peer: return "bad_peer";
+    case DropReason::trimmed_control: return "trimmed_control";
+    case DropReason::fragment: return "fragment";
+    case DropReason::not_mrc_port: return "not_mrc_port";
+    case DropReason::stale_generation: return "stale_generation";
+    case DropReason::bad_ack: return "bad_ack";
+    case DropReason::not_receiving: return "not_receiving";
+    case DropReason::not_udp: return "not_udp";
+    case DropReason::count_: break;
   }
+  return "unknown";
 }
 
-DropReason parse_ib(base::ByteView bytes, Packet& out) {
-  const auto bth = Bth::parse(bytes);
-  if (!bth) return DropReason::truncated;
-  out.bth = *bth;
-  return parse_body(bytes, 0, out);
+uint32_t reflected_entropy(const DatagramMeta& meta) {
+  const uint32_t high = meta.src.is_v4() ? 0 : meta.flow_label & 0xFFFF;
+  return (high << 16) | meta.src_port;
+}
+
+TrimClass trim_class(uint8_t dscp, const Dscps& d) {
+  if (dscp == d.trimmed) return TrimClass::trimmed;
+  if (dscp == d.trimmed_lasthop) return TrimClass::trimmed_lasthop;
+  return TrimClass::none;
+}
+
+size_t extension_bytes(const Bth& bth) {
+  if (!is_known(bth.opcode)) return 0;
+  const auto op = static_cast<Opcode>(bth.opcode);
+  switch (op) {
+    case Opcode::transport_ack: return kAethBytes;
+    case Opcode::endpoint_request: return kErthBytes;
+    case Opcode::endpoint_response: return kEethBytes;
+    case Opcode::sack: return kSethBytes + kCcStateBytes;
+    case Opcode::nack: return kNethBytes;
+    case Opcode::reliability_probe: return kPethBytes;
+    default: return kMethBytes + (bth.ts ? kTsethBytes : 0) + kRethBytes + (has_imm(op) ? kImmDtBytes : 0);
+  }
 }
 
 DropReason parse_datagram(const DatagramMeta& meta, base::ByteView bytes, Packet& out) {
-  const size_t trailer = meta.elided_payload > 0 ? 0 : kIcrc;
-  if (bytes.size() < Bth::kSize) return DropReason::truncated;
-  out.bth = *Bth::parse(bytes);
-  // A datagram that ends inside BTH + iCRC has no iCRC to check and nothing else to say.
-  if (bytes.size() < Bth::kSize + trailer) return DropReason::truncated;
-  const base::ByteView body = bytes.first(bytes.size() - trailer);
-  if (!meta.icrc_verified && meta.elided_payload == 0) {
-    if (icrc(meta, body, {}, 0) != load_icrc(bytes.data() + body.size())) return DropReason::bad_icrc;
+  if (!parse_bth(bytes, out.bth)) return DropReason::truncated;
+  base::ByteView body = bytes.subspan(kBthBytes);
+  if (meta.elided_payload > 0) return parse_body(body, meta.elided_payload, out);
+  // BTH alone passes check 1; without room for an iCRC it cannot carry a right one.
+  if (body.size() < kIcrcBytes) return DropReason::bad_icrc;
+  const base::ByteView covered = bytes.first(bytes.size() - kIcrcBytes);
+  if (!meta.icrc_verified && icrc(meta, covered, {}, 0) != load_icrc(bytes.data() + covered.size())) {
+    return DropReason::bad_icrc;
   }
-  return parse_body(body, meta.elided_payload, out);
+  return parse_body(body.first(body.size() - kIcrcBytes), 0, out);
+}
+
+DropReason parse_ib(base::ByteView ib, Packet& out) {
+  if (!parse_bth(ib, out.bth)) return DropReason::truncated;
+  return parse_body(ib.subspan(kBthBytes), 0, out);
 }
 
 DropReason parse_trimmed(base::ByteView bytes, Packet& out) {
-  const auto bth = Bth::parse(bytes);
-  if (!bth) return DropReason::truncated;
-  out.bth = *bth;
-  if (!is_data(static_cast<Opcode>(bth->opcode))) return DropReason::trimmed_control;
-  const size_t need = Bth::kSize + Meth::kSize + (bth->ts ? Tseth::kSize : 0);
-  if (bytes.size() < need) return DropReason::truncated;
-  size_t at = read(bytes, Bth::kSize, out.meth);
-  out.tseth = Tseth{};
-  if (bth->ts) read(bytes, at, out.tseth);
+  if (!parse_bth(bytes, out.bth)) return DropReason::truncated;
+  if (!is_data(static_cast<Opcode>(out.bth.opcode))) return DropReason::trimmed_control;
+  if (bytes.size() < trimmed_bytes(out.bth.ts)) return DropReason::truncated;
+  parse_meth(bytes.subspan(kBthBytes), out.meth);
+  out.tseth = {};
+  if (out.bth.ts) parse_tseth(bytes.subspan(kBthBytes + kMethBytes), out.tseth);
   out.payload = {};
   out.payload_length = 0;
   return DropReason::none;
 }
 
 size_t emit_headers(const Packet& p, uint8_t* buffer) {
-  size_t at = write(buffer, 0, p.bth);
-  switch (static_cast<Opcode>(p.bth.opcode)) {
-    case Opcode::transport_ack: return write(buffer, at, p.aeth);
-    case Opcode::endpoint_request: return write(buffer, at, p.erth);
-    case Opcode::endpoint_response: return write(buffer, at, p.eeth);
-    case Opcode::sack: return write(buffer, write(buffer, at, p.seth), p.cc);
-    case Opcode::nack: return write(buffer, at, p.neth);
-    case Opcode::reliability_probe: return write(buffer, at, p.peth);
-    default: break;
+  uint8_t* at = buffer + emit_bth(p.bth, buffer);
+  const auto op = static_cast<Opcode>(p.bth.opcode);
+  switch (op) {
+    case Opcode::transport_ack: at += emit_aeth(p.aeth, at); break;
+    case Opcode::endpoint_request: at += emit_erth(p.erth, at); break;
+    case Opcode::endpoint_response: at += emit_eeth(p.eeth, at); break;
+    case Opcode::nack: at += emit_neth(p.neth, at); break;
+    case Opcode::reliability_probe: at += emit_peth(p.peth, at); break;
+    case Opcode::sack:
+      at += emit_seth(p.seth, at);
+      at += emit_cc_state(p.cc, at);
+      break;
+    case Opcode::write_first:
+    case Opcode::write_middle:
+    case Opcode::write_last:
+    case Opcode::write_last_imm:
+    case Opcode::write_only:
+    case Opcode::write_only_imm:
+      at += emit_meth(p.meth, at);
+      if (p.bth.ts) at += emit_tseth(p.tseth, at);
+      at += emit_reth(p.reth, at);
+      if (has_imm(op)) at += emit_immdt(p.imm, at);
+      break;
   }
-  if (!is_data(static_cast<Opcode>(p.bth.opcode))) return at;
-  at = write(buffer, at, p.meth);
-  if (p.bth.ts) at = write(buffer, at, p.tseth);
-  at = write(buffer, at, p.reth);
-  if (has_imm(static_cast<Opcode>(p.bth.opcode))) at = write(buffer, at, p.imm);
-  return at;
+  return static_cast<size_t>(at - buffer);
 }
 
 }  // namespace mrc::wire
