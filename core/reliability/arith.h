@@ -1,5 +1,6 @@
 // Pure arithmetic of the acknowledgement fields: byte counter, timestamp, ACK timer waits.
-// Decides nothing about packets; reference 2.10, 5.6, 5.7, 7.4. Used by the room itself and by the vector checker.
+// Decides nothing about packets; reference 2.10, 5.6, 5.7, 7.4. Used by the room itself and by the vector
+// checker.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +15,10 @@ namespace mrc::reliability {
 
 inline constexpr uint32_t kRcvdBytesUnit = 256;
 inline constexpr base::Duration kTimestampTick{128};
-inline constexpr base::Duration kAckTimeoutUnit{1024};                        // 1.024 us
-inline constexpr base::Duration kAckTimeoutCap{int64_t{1024} << 24};          // 17.18 s
+inline constexpr base::Duration kAckTimeoutUnit{1024};                // 1.024 us
+inline constexpr base::Duration kAckTimeoutCap{int64_t{1024} << 24};  // 17.18 s
 inline constexpr uint8_t kMaxAckTimeoutExponent = 24;
-inline constexpr uint8_t kRetryForever = 25;                                  // exp_cnt without an end
+inline constexpr uint8_t kRetryForever = 25;  // exp_cnt without an end
 
 // Bytes newly received between two values of the 24-bit counter; 0 when `cur` is not newer.
 constexpr int64_t newly_rcvd_bytes(uint32_t prev, uint32_t cur) {
@@ -40,8 +41,8 @@ constexpr base::Duration ack_base_interval(uint8_t timeout) {
   return {kAckTimeoutUnit.ns << std::min(timeout, kMaxAckTimeoutExponent)};
 }
 
-// Wait number `n` (from 0) when the base interval is `base`: fixed for the first transmission and `linear_cnt`
-// retries, doubling afterwards, never above `cap`.
+// Wait number `n` (from 0) when the base interval is `base`: fixed for the first transmission and
+// `linear_cnt` retries, doubling afterwards, never above `cap`.
 constexpr base::Duration ack_wait(base::Duration base, uint8_t linear_cnt, uint32_t n,
                                   base::Duration cap = kAckTimeoutCap) {
   const uint32_t doublings = n <= linear_cnt ? 0 : std::min<uint32_t>(n - linear_cnt, 40);
@@ -55,9 +56,10 @@ constexpr std::optional<uint32_t> fatal_expiry(uint8_t linear_cnt, uint8_t exp_c
   return 1u + linear_cnt + exp_cnt;
 }
 
-// All waits in order; the expiry of the last one is fatal. With exp_cnt 25 the list stops at exp_cnt doublings
-// and the last wait repeats without an end.
-inline std::vector<base::Duration> ack_timeout_sequence(uint8_t timeout, uint8_t linear_cnt, uint8_t exp_cnt) {
+// All waits in order; the expiry of the last one is fatal. With exp_cnt 25 the list stops at exp_cnt
+// doublings and the last wait repeats without an end.
+inline std::vector<base::Duration> ack_timeout_sequence(uint8_t timeout, uint8_t linear_cnt,
+                                                        uint8_t exp_cnt) {
   std::vector<base::Duration> waits;
   const uint32_t n = 1u + linear_cnt + std::min(exp_cnt, kRetryForever);
   for (uint32_t i = 0; i < n; ++i) waits.push_back(ack_wait(ack_base_interval(timeout), linear_cnt, i));

@@ -1,6 +1,6 @@
 // When is a packet in flight lost, judged by what overtook it (reference 5.7 rules (a) and (b), D-31).
-// Decides on the oldest transmission only: transmissions are resolved from that end, so two running totals replace
-// a search; leaves the consequences to the requester.
+// Decides on the oldest transmission only: transmissions are resolved from that end, so two running totals
+// replace a search; leaves the consequences to the requester.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct LossConfig {
   uint32_t min_packets = 5;
   double time_factor = 1.0;
   base::Duration min_time{};
-  int64_t full_packet = 1024;    // nominal size
+  int64_t full_packet = 1024;  // nominal size
 };
 
 class LossDetector {
@@ -33,8 +33,8 @@ class LossDetector {
   void on_arrival(base::Instant tx_time) {
     if (tx_time > newest_arrived_) newest_arrived_ = tx_time;
   }
-  // Valid for the oldest unresolved transmission: all before it is resolved, so what exceeds `bytes_before` was
-  // transmitted later and is known to have arrived.
+  // Valid for the oldest unresolved transmission: all before it is resolved, so what exceeds `bytes_before`
+  // was transmitted later and is known to have arrived.
   [[nodiscard]] bool overtaken(const SentRecord& oldest, base::Instant now, const Timing& t) const;
   // Old enough that even a slow path would have delivered it.
   [[nodiscard]] bool aged(const SentRecord& r, base::Instant now, const Timing& t) const;

@@ -1,5 +1,6 @@
-// Work requests in posting order: how one becomes packets, and when it is complete (reference 5.2, 5.9, 5.11).
-// Decides segmentation, MSN and RQMSN, and the order of completions; leaves windows and loss to the requester.
+// Work requests in posting order: how one becomes packets, and when it is complete
+// (reference 5.2, 5.9, 5.11). Decides segmentation, MSN and RQMSN, and the order of completions; leaves
+// windows and loss to the requester.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace mrc::reliability {
 
 struct Message {
   WorkRequest wr;
-  int64_t first_seq = 0;     // valid once started
+  int64_t first_seq = 0;  // valid once started
   uint32_t packets = 1;
   uint16_t rqmsn = 0;
   Status status = Status::success;
@@ -69,8 +70,8 @@ class MessageQueue {
 
   uint32_t pmtu_, max_wr_;
   uint16_t next_rqmsn_;
-  uint32_t sent_ = 0;        // packets of message send_ that went out
-  uint32_t wimm_out_ = 0;    // WIMMs started and not complete
+  uint32_t sent_ = 0;      // packets of message send_ that went out
+  uint32_t wimm_out_ = 0;  // WIMMs started and not complete
   // Absolute numbers, whose low 16 bits are MSNs: ring front <= done <= send <= end.
   int64_t front_ = 0, done_ = 0, send_ = 0;
   Ring<Message> ring_;

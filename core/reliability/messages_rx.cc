@@ -38,7 +38,8 @@ RecvSlot MessagesRx::inspect(const wire::Packet& p) const {
 
 uint8_t MessagesRx::check_sequence(const RecvSlot& s) {
   if (s.error != 0) return s.error;
-  const bool bad = s.first == in_message_ || (msn_known_ && s.msn != msn_) || (in_message_ && s.dmalen != dmalen_);
+  const bool bad =
+      s.first == in_message_ || (msn_known_ && s.msn != msn_) || (in_message_ && s.dmalen != dmalen_);
   if (bad) return wire::kNakInvalidRequest;
   const uint64_t received = (s.first ? 0 : received_) + s.length;
   if (s.last ? received != s.dmalen : received >= s.dmalen) return wire::kNakInvalidRequest;
@@ -66,7 +67,7 @@ uint8_t MessagesRx::finish(base::Instant now, int64_t seq, const RecvSlot& s) {
     held_.push_back(Held{seq, seq, now, s.imm, s.dmalen, 1, s.solicited});
     return 0;
   }
-  if (!held_.empty()) {   // a plain Write behind a starved WIMM
+  if (!held_.empty()) {  // a plain Write behind a starved WIMM
     ++held_.back().ends;
     held_.back().last_end = seq;
     return 0;
@@ -108,7 +109,8 @@ base::Errno MessagesRx::post_recv(uint64_t wr_id) {
 void MessagesRx::flush() {
   dead_ = true;
   while (!held_.empty()) held_.pop_front();
-  for (; !recvs_.empty(); recvs_.pop_front()) done_q_.push_back(RecvCompletion{recvs_.front(), 0, 0, false, true});
+  for (; !recvs_.empty(); recvs_.pop_front())
+    done_q_.push_back(RecvCompletion{recvs_.front(), 0, 0, false, true});
 }
 
 bool MessagesRx::pop_completion(RecvCompletion& out) {

@@ -1,8 +1,8 @@
 // Packets in order become messages: consistency, message ends, immediates and receive requests (6.8 to 6.10).
 // Decides what is complete and which NAK a packet deserves; leaves arrival order to recv_window.h.
 //
-// Rules that compare packets of one message are checked when the packet's turn comes, not on arrival: the verdict
-// then does not depend on the order of arrival, and a NAK may not leave earlier anyway.
+// Rules that compare packets of one message are checked when the packet's turn comes, not on arrival: the
+// verdict then does not depend on the order of arrival, and a NAK may not leave earlier anyway.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,12 @@ class MessagesRx {
   static constexpr size_t kIdleEntries = 8;
 
   explicit MessagesRx(const ResponderConfig& c)
-      : pmtu_(c.pmtu), max_wimm_(c.max_wimm_dest), grace_(c.rq_empty_grace), max_recv_(c.max_recv_wr),
-        arriving_(c.first_rqmsn), completing_(c.first_rqmsn) {}
+      : pmtu_(c.pmtu),
+        max_wimm_(c.max_wimm_dest),
+        grace_(c.rq_empty_grace),
+        max_recv_(c.max_recv_wr),
+        arriving_(c.first_rqmsn),
+        completing_(c.first_rqmsn) {}
 
   // The record of a data packet, with the NAK it deserves by itself (2.17 lengths, 6.9 range).
   [[nodiscard]] RecvSlot inspect(const wire::Packet& p) const;
@@ -71,11 +75,11 @@ class MessagesRx {
   uint16_t max_wimm_;
   base::Duration grace_;
   uint32_t max_recv_;
-  uint16_t arriving_, completing_;   // RQMSN of the next WIMM in order, and of the next to complete
+  uint16_t arriving_, completing_;  // RQMSN of the next WIMM in order, and of the next to complete
   bool in_message_ = false, msn_known_ = false, dead_ = false;
-  uint16_t msn_ = 0;                 // of this message, or expected of the next
+  uint16_t msn_ = 0;  // of this message, or expected of the next
   uint32_t dmalen_ = 0;
-  uint64_t received_ = 0;            // bytes of this message
+  uint64_t received_ = 0;  // bytes of this message
   int64_t acked_end_ = -1;
   uint64_t done_ = 0, wimms_done_ = 0;
   Ring<Held> held_;

@@ -33,7 +33,10 @@ void Effects::clear() {
 }
 
 Requester::Impl::Impl(const RequesterConfig& c)
-    : cfg(c), msgs(std::max(c.pmtu, 1u), c.max_send_wr, c.first_rqmsn), loss(loss_config(c)), timer(timer_config(c)),
+    : cfg(c),
+      msgs(std::max(c.pmtu, 1u), c.max_send_wr, c.first_rqmsn),
+      loss(loss_config(c)),
+      timer(timer_config(c)),
       mpr(clamp_mpr(c.mpr)) {}
 
 int64_t Requester::Impl::window_end() const {
@@ -108,20 +111,34 @@ std::optional<PlannedPacket> Requester::Impl::peek(Instant now) {
 
 void Requester::Impl::count_resend(RtxCause cause) {
   switch (cause) {
-    case RtxCause::none: break;
-    case RtxCause::trimmed: ++counters.rtx_trimmed; break;
-    case RtxCause::lasthop: ++counters.rtx_lasthop; break;
-    case RtxCause::other_nack: ++counters.rtx_other_nack; break;
-    case RtxCause::inferred: ++counters.rtx_inferred; break;
-    case RtxCause::probe: ++counters.rtx_probe; break;
-    case RtxCause::timeout: ++counters.rtx_timeout; break;
+    case RtxCause::none:
+      break;
+    case RtxCause::trimmed:
+      ++counters.rtx_trimmed;
+      break;
+    case RtxCause::lasthop:
+      ++counters.rtx_lasthop;
+      break;
+    case RtxCause::other_nack:
+      ++counters.rtx_other_nack;
+      break;
+    case RtxCause::inferred:
+      ++counters.rtx_inferred;
+      break;
+    case RtxCause::probe:
+      ++counters.rtx_probe;
+      break;
+    case RtxCause::timeout:
+      ++counters.rtx_timeout;
+      break;
   }
 }
 
-void Requester::Impl::commit(Instant now, const PlannedPacket& p, uint32_t tag, uint8_t port, int64_t nominal) {
+void Requester::Impl::commit(Instant now, const PlannedPacket& p, uint32_t tag, uint8_t port,
+                             int64_t nominal) {
   if (dead) return;
   const int64_t seq = seq_of(p.psn);
-  if (seq <= win.unack()) {   // only a solicitation looks back
+  if (seq <= win.unack()) {  // only a solicitation looks back
     solicit = false;
     last_solicit = now;
     ++counters.data_tx;

@@ -1,4 +1,5 @@
-// The parts of a requester put together; included by requester.cc (sending) and requester_rx.cc (feedback) only.
+// The parts of a requester put together; included by requester.cc (sending) and requester_rx.cc (feedback)
+// only.
 #pragma once
 
 #include "reliability/loss.h"
@@ -17,7 +18,7 @@ struct Requester::Impl {
   [[nodiscard]] int64_t seq_of(Psn psn) const { return win.unack() + psn.minus(psn_of(win.unack())); }
 
   // --- sending (requester.cc) ---
-  [[nodiscard]] int64_t window_end() const;    // last PSN the peer accepts (5.3, D-07)
+  [[nodiscard]] int64_t window_end() const;  // last PSN the peer accepts (5.3, D-07)
   [[nodiscard]] bool wimm_blocked(const Message& m) const;
   [[nodiscard]] bool may_send_new() const;
   [[nodiscard]] bool last_before_idle(const PlannedPacket& p, bool is_new) const;
@@ -64,21 +65,21 @@ struct Requester::Impl {
   MessageQueue msgs;
   LossDetector loss;
   AckTimer timer;
-  int64_t mpr;                       // PSNs
-  int64_t mpr_from = -1;             // cack of the SACK that set it
-  int64_t outstanding = 0;           // nominal bytes INFLIGHT
-  int64_t newest_ack = -1;           // PSN of the newest Transport ACK
+  int64_t mpr;              // PSNs
+  int64_t mpr_from = -1;    // cack of the SACK that set it
+  int64_t outstanding = 0;  // nominal bytes INFLIGHT
+  int64_t newest_ack = -1;  // PSN of the newest Transport ACK
   uint32_t last_rcvd_bytes = 0;
   uint16_t progress_epoch = 0;
   bool dead = false;
-  bool busy = false;                 // something was sent or could be sent since the last idle moment
-  bool solicit = false;              // resend a message end to get its Transport ACK
+  bool busy = false;     // something was sent or could be sent since the last idle moment
+  bool solicit = false;  // resend a message end to get its Transport ACK
   bool forced_retry = false;
   bool blocked_counted = false;
   Instant last_progress{};
   Instant last_ack_at{INT64_MIN / 2};
-  Instant flight_since{INT64_MIN / 2};    // first transmission after nothing was in flight
-  Instant received_since = Instant::never();   // oldest message fully received, Transport ACK missing
+  Instant flight_since{INT64_MIN / 2};        // first transmission after nothing was in flight
+  Instant received_since = Instant::never();  // oldest message fully received, Transport ACK missing
   Instant last_solicit{INT64_MIN / 2};
   Instant last_probe{};
   uint32_t probes_unanswered = 0;

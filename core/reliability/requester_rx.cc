@@ -1,4 +1,5 @@
-// Receiving side of the requester: what SACK, NACK, Transport ACK and probe answers mean (reference 5.6 to 5.10).
+// Receiving side of the requester: what SACK, NACK, Transport ACK and probe answers mean (reference 5.6
+// to 5.10).
 #include <algorithm>
 
 #include "reliability/requester_impl.h"
@@ -14,10 +15,14 @@ constexpr uint32_t kMaxRefusalShift = 6;
 
 std::optional<Status> nak_status(uint8_t syndrome) {
   switch (syndrome) {
-    case wire::kNakInvalidRequest: return Status::remote_invalid_request;
-    case wire::kNakRemoteAccess: return Status::remote_access_error;
-    case wire::kNakRemoteOperation: return Status::remote_operation_error;
-    default: return std::nullopt;   // 0x60 and RNR are never generated: ignored
+    case wire::kNakInvalidRequest:
+      return Status::remote_invalid_request;
+    case wire::kNakRemoteAccess:
+      return Status::remote_access_error;
+    case wire::kNakRemoteOperation:
+      return Status::remote_operation_error;
+    default:
+      return std::nullopt;  // 0x60 and RNR are never generated: ignored
   }
 }
 
@@ -27,9 +32,12 @@ bool declared_lost(RtxCause c) {
 
 RtxCause cause_of(LossCause c) {
   switch (c) {
-    case LossCause::inferred: return RtxCause::inferred;
-    case LossCause::probe: return RtxCause::probe;
-    case LossCause::timeout: break;
+    case LossCause::inferred:
+      return RtxCause::inferred;
+    case LossCause::probe:
+      return RtxCause::probe;
+    case LossCause::timeout:
+      break;
   }
   return RtxCause::timeout;
 }
@@ -41,12 +49,14 @@ RtxCause cause_of(wire::NackReason r) {
 }
 
 bool retry_later(wire::NackReason r) {
-  return r == wire::NackReason::no_bitmap || r == wire::NackReason::no_pkt_buffer || r == wire::NackReason::no_resource;
+  return r == wire::NackReason::no_bitmap || r == wire::NackReason::no_pkt_buffer ||
+         r == wire::NackReason::no_resource;
 }
 
 // A peer with the other half order (D-04) reflects swapped halves; over IPv4 only the low half travels.
 bool same_path(uint32_t entropy, uint32_t tag) {
-  return entropy == tag || ((entropy << 16) | (entropy >> 16)) == tag || (entropy >> 16 == 0 && entropy == (tag & 0xFFFF));
+  return entropy == tag || ((entropy << 16) | (entropy >> 16)) == tag ||
+         (entropy >> 16 == 0 && entropy == (tag & 0xFFFF));
 }
 
 }  // namespace
@@ -59,8 +69,8 @@ void Requester::Impl::sample_rtt(Instant now, const SackView& s, Effects& out) c
   if (r == nullptr || now < r->tx_time) return;
   const Duration since = now - r->tx_time;
   if (s.has_cc && s.echo_timestamp != 0) {
-    // With service time the responder adds what it held the packet for (6.12); only for a packet sent once can
-    // that be told from an older transmission.
+    // With service time the responder adds what it held the packet for (6.12); only for a packet sent once
+    // can that be told from an older transmission.
     const auto held = static_cast<uint16_t>(s.echo_timestamp - base::timestamp16(r->tx_time));
     const Duration service = kTimestampTick * held;
     if (held != 0 && (r->tx_count > 1 || service >= since)) return;
@@ -85,7 +95,8 @@ void Requester::Impl::note_late_original(const SackView& s, Effects& out) {
 void Requester::Impl::acknowledge(int64_t seq, Effects& out) {
   SentRecord& r = win.at(seq);
   switch (r.state) {
-    case SentState::received: return;
+    case SentState::received:
+      return;
     case SentState::inflight:
       win.unlink(seq);
       outstanding -= r.nominal;
@@ -96,7 +107,7 @@ void Requester::Impl::acknowledge(int64_t seq, Effects& out) {
     case SentState::lost:
       win.unqueue(seq);
       if (declared_lost(r.cause) && !r.spurious) {
-        r.spurious = true;   // never resent, so the transmission given up did arrive
+        r.spurious = true;  // never resent, so the transmission given up did arrive
         ++out.spurious;
       }
       break;
@@ -118,7 +129,8 @@ void Requester::Impl::pop_received() {
 void Requester::Impl::update_mpr(const SackView& s, int64_t cack) {
   if (!cfg.dynamic_mpr || s.mpr == 0) return;
   // Newest by content, not by arrival (5.3).
-  const bool older_bytes = s.has_cc && base::Serial<24>(s.rcvd_bytes).before(base::Serial<24>(last_rcvd_bytes));
+  const bool older_bytes =
+      s.has_cc && base::Serial<24>(s.rcvd_bytes).before(base::Serial<24>(last_rcvd_bytes));
   if (older_bytes || cack < mpr_from) return;
   mpr_from = cack;
   mpr = int64_t{s.mpr} * 128;
@@ -212,8 +224,8 @@ void Requester::Impl::infer_losses(Instant now, Effects& out) {
   }
 }
 
-// A refusal uses the budget only if the packet that blocks progress is refused again with no progress in between,
-// and ends the QP no sooner than silence would: an incast must not kill it (5.7).
+// A refusal uses the budget only if the packet that blocks progress is refused again with no progress in
+// between, and ends the QP no sooner than silence would: an incast must not kill it (5.7).
 void Requester::Impl::charge_refusal(Instant now, int64_t seq, Effects& out) {
   SentRecord& r = win.at(seq);
   const bool again = r.refusals > 0 && r.refused_epoch == progress_epoch;
@@ -221,13 +233,14 @@ void Requester::Impl::charge_refusal(Instant now, int64_t seq, Effects& out) {
   r.refused_epoch = progress_epoch;
   if (!again || seq != win.unack() + 1) return;
   timer.charge();
-  if (timer.spent() && now - last_progress >= timer.budget_time(timer_floor())) die(Status::retry_exceeded, out);
+  if (timer.spent() && now - last_progress >= timer.budget_time(timer_floor()))
+    die(Status::retry_exceeded, out);
 }
 
 void Requester::Impl::on_nack(Instant now, const NackView& n, Effects& out) {
   const int64_t seq = seq_of(n.psn);
   if (dead || !win.tracked(seq)) return;
-  if (n.reason == wire::NackReason::unexp_event) {   // D-29
+  if (n.reason == wire::NackReason::unexp_event) {  // D-29
     die(Status::remote_operation_error, out);
     return;
   }
@@ -235,7 +248,7 @@ void Requester::Impl::on_nack(Instant now, const NackView& n, Effects& out) {
   if (r.state != SentState::inflight || !same_path(n.entropy, r.tag)) return;
   if (n.echo_timestamp != 0) {
     const auto ahead = static_cast<int16_t>(base::timestamp16(r.tx_time) - n.echo_timestamp);
-    if (ahead > 0 && r.tx_count > 1) return;   // an earlier transmission on the same EV
+    if (ahead > 0 && r.tx_count > 1) return;  // an earlier transmission on the same EV
     if (ahead == 0 && now >= r.tx_time) out.rtt = std::max(now - r.tx_time, Duration{1});
   }
   out.nack_counted = true;
@@ -243,14 +256,15 @@ void Requester::Impl::on_nack(Instant now, const NackView& n, Effects& out) {
   win.unlink(seq);
   outstanding -= r.nominal;
   loss.on_resolved(r);
-  last_ack_at = now;   // the peer answers
+  last_ack_at = now;  // the peer answers
   probes_unanswered = 0;
   r.cause = cause_of(n.reason);
   r.until_progress = n.reason == wire::NackReason::psn_oor_window;
   Instant hold{};
   const Duration unit = std::max(timing.base_rtt, Duration::micros(1));
   if (r.until_progress) hold = now + unit;
-  if (retry_later(n.reason)) hold = now + unit * (int64_t{1} << std::min<uint32_t>(r.refusals, kMaxRefusalShift));
+  if (retry_later(n.reason))
+    hold = now + unit * (int64_t{1} << std::min<uint32_t>(r.refusals, kMaxRefusalShift));
   win.queue(seq, hold);
   charge_refusal(now, seq, out);
 }

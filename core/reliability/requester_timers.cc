@@ -6,13 +6,15 @@
 namespace mrc::reliability {
 
 namespace {
-constexpr int64_t kFloorRoundTrips = 4;      // section 16: never below 4 x (base_rtt + t)
+constexpr int64_t kFloorRoundTrips = 4;  // section 16: never below 4 x (base_rtt + t)
 constexpr int64_t kBusyProbeRtts = 3;
 constexpr int64_t kProbeRepeatRtts = 5;
 constexpr uint32_t kMaxProbeShift = 16;
 }  // namespace
 
-Duration Requester::Impl::timer_floor() const { return (timing.base_rtt + timing.target_delay) * kFloorRoundTrips; }
+Duration Requester::Impl::timer_floor() const {
+  return (timing.base_rtt + timing.target_delay) * kFloorRoundTrips;
+}
 
 // The timer belongs to the lowest PSN outstanding and runs from its latest transmission.
 Instant Requester::Impl::packet_deadline() {
@@ -35,7 +37,8 @@ Instant Requester::Impl::next_timeout() {
   if (dead) return Instant::never();
   if (forced_retry) return last_progress;
   // A solicitation that found no way out must not stop the budget.
-  const Instant unsent = solicit && win.empty() ? timer.deadline(last_solicit, timer_floor()) : Instant::never();
+  const Instant unsent =
+      solicit && win.empty() ? timer.deadline(last_solicit, timer_floor()) : Instant::never();
   return std::min({packet_deadline(), solicit_deadline(), unsent, hold_deadline()});
 }
 
@@ -66,7 +69,8 @@ void Requester::Impl::on_timeout(Instant now, Effects& out) {
   }
   if (!packets_due) return;
   const int64_t oldest = win.unack() + 1;
-  if (win.tracked(oldest) && win.at(oldest).state == SentState::inflight) declare_lost(oldest, LossCause::timeout, out);
+  if (win.tracked(oldest) && win.at(oldest).state == SentState::inflight)
+    declare_lost(oldest, LossCause::timeout, out);
   for (int64_t head = win.oldest_sent(); head != SentWindow::kNone; head = win.oldest_sent()) {
     if (now - win.at(head).tx_time < interval) return;
     declare_lost(head, LossCause::timeout, out);

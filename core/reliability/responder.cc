@@ -12,8 +12,8 @@ using base::Duration;
 using base::Instant;
 
 namespace {
-constexpr Duration kNakRepeat = Duration::millis(1);       // 6.10
-constexpr Duration kMemoryRelease = Duration::millis(100); // quiet time after which spare memory goes back
+constexpr Duration kNakRepeat = Duration::millis(1);        // 6.10
+constexpr Duration kMemoryRelease = Duration::millis(100);  // quiet time after which spare memory goes back
 constexpr uint8_t kTimestampType = 1;
 }  // namespace
 
@@ -26,10 +26,13 @@ struct Responder::Impl {
 
   void set_mpr(uint32_t psns) {
     window.set_mpr(psns);
-    state.mpr = cfg.dynamic_mpr ? static_cast<uint8_t>(std::clamp<uint32_t>(window.mpr() / 128, 1, 255)) : uint8_t{0};
+    state.mpr =
+        cfg.dynamic_mpr ? static_cast<uint8_t>(std::clamp<uint32_t>(window.mpr() / 128, 1, 255)) : uint8_t{0};
   }
-  void on_data(Instant now, const wire::Packet& p, uint32_t entropy, bool ce, uint32_t nominal, Placement& memory);
-  void accept(Instant now, int64_t seq, const wire::Packet& p, const Trigger& t, uint32_t nominal, Placement& memory);
+  void on_data(Instant now, const wire::Packet& p, uint32_t entropy, bool ce, uint32_t nominal,
+               Placement& memory);
+  void accept(Instant now, int64_t seq, const wire::Packet& p, const Trigger& t, uint32_t nominal,
+              Placement& memory);
   void insert(Instant now, int64_t seq, const RecvSlot& slot);
   bool consume(Instant now, const RecvSlot& slot);
   void break_at(int64_t seq, uint8_t syndrome);
@@ -49,8 +52,8 @@ struct Responder::Impl {
   SackBuilder sacks;
   SackState state;
   ResponderCounters counters;
-  Trigger newest;                    // last packet accepted: what a timer SACK echoes
-  uint64_t sack_charge = 0;          // bytes since the last SACK
+  Trigger newest;            // last packet accepted: what a timer SACK echoes
+  uint64_t sack_charge = 0;  // bytes since the last SACK
   Instant unsacked_since = Instant::never();
   Instant release_at = Instant::never();
   Instant last_rx{};
@@ -119,20 +122,25 @@ void Responder::Impl::note_completions() {
   ack_pending = !is_fatal;
 }
 
-void Responder::Impl::accept(Instant now, int64_t seq, const wire::Packet& p, const Trigger& t, uint32_t nominal,
-                             Placement& memory) {
+void Responder::Impl::accept(Instant now, int64_t seq, const wire::Packet& p, const Trigger& t,
+                             uint32_t nominal, Placement& memory) {
   RecvSlot slot = msgs.inspect(p);
   if (slot.error == 0 && p.payload_length > 0) {
     switch (memory.place(p.reth.va, p.reth.r_key, p.payload, p.payload_length)) {
-      case Placement::Outcome::ok: counters.bytes_placed += p.payload_length; break;
+      case Placement::Outcome::ok:
+        counters.bytes_placed += p.payload_length;
+        break;
       case Placement::Outcome::access_error:
         ++counters.access_errors;
         slot.error = wire::kNakRemoteAccess;
         break;
-      case Placement::Outcome::no_buffer: push_nack(t, wire::NackReason::no_pkt_buffer); return;
+      case Placement::Outcome::no_buffer:
+        push_nack(t, wire::NackReason::no_pkt_buffer);
+        return;
     }
   }
-  // A packet in error counts as received: its NAK waits for everything before it, a resend would change nothing.
+  // A packet in error counts as received: its NAK waits for everything before it, a resend would change
+  // nothing.
   newest = t;
   state.rcvd_bytes += nominal;
   sack_charge += std::max(nominal, cfg.sack_min_charge);
@@ -154,8 +162,10 @@ void Responder::Impl::on_data(Instant now, const wire::Packet& p, uint32_t entro
   int64_t seq = 0;
   const RecvWindow::Verdict verdict = window.classify(base::Psn(p.bth.psn), seq);
   if (is_fatal) {
-    // The sender may ask with any later packet of the message: its SACKs can say that the failing one arrived.
-    if (seq >= nak_seq && verdict != RecvWindow::Verdict::impossible && now - last_nak >= kNakRepeat) nak_pending = true;
+    // The sender may ask with any later packet of the message: its SACKs can say that the failing one
+    // arrived.
+    if (seq >= nak_seq && verdict != RecvWindow::Verdict::impossible && now - last_nak >= kNakRepeat)
+      nak_pending = true;
     return;
   }
   if (ce) ++counters.ce_seen;
@@ -167,7 +177,9 @@ void Responder::Impl::on_data(Instant now, const wire::Packet& p, uint32_t entro
   t.m = ce ? 1 : 0;
   t.rtx = p.bth.rtx;
   switch (verdict) {
-    case RecvWindow::Verdict::impossible: ++counters.impossible; return;
+    case RecvWindow::Verdict::impossible:
+      ++counters.impossible;
+      return;
     case RecvWindow::Verdict::above:
       ++counters.out_of_window;
       if (cfg.oor_nack) push_nack(t, wire::NackReason::psn_oor_window);
@@ -178,7 +190,9 @@ void Responder::Impl::on_data(Instant now, const wire::Packet& p, uint32_t entro
       trigger_sack(t);
       if (seq <= msgs.acked_end()) ack_pending = true;
       break;
-    case RecvWindow::Verdict::fresh: accept(now, seq, p, t, nominal, memory); break;
+    case RecvWindow::Verdict::fresh:
+      accept(now, seq, p, t, nominal, memory);
+      break;
   }
   arm_release(now);
 }
@@ -271,9 +285,12 @@ void Responder::on_trimmed(Instant now, const wire::Packet& p, uint32_t entropy,
   t.timestamp = p.bth.ts && p.tseth.ftype == kTimestampType ? p.tseth.tx_timestamp : uint16_t{0};
   // The header is not authenticated: nothing but an answer may follow from it.
   switch (r.window.classify(base::Psn(p.bth.psn), t.seq)) {
-    case RecvWindow::Verdict::impossible: return;
+    case RecvWindow::Verdict::impossible:
+      return;
     case RecvWindow::Verdict::old_duplicate:
-    case RecvWindow::Verdict::duplicate: r.trigger_sack(t); break;
+    case RecvWindow::Verdict::duplicate:
+      r.trigger_sack(t);
+      break;
     case RecvWindow::Verdict::above:
     case RecvWindow::Verdict::fresh:
       if (!r.cfg.trim_nack) return;

@@ -1,5 +1,6 @@
 // The clocks of a requester: smoothed RTT, and where the ACK timer stands in its sequence of waits.
-// Decides how long to wait and when the budget is spent (reference 5.7); leaves to the requester what is declared lost.
+// Decides how long to wait and when the budget is spent (reference 5.7); leaves to the requester what is
+// declared lost.
 #pragma once
 
 #include <algorithm>
@@ -38,12 +39,12 @@ class RttEstimator {
 struct AckTimerConfig {
   uint8_t timeout = 12, linear_cnt = 7, exp_cnt = 8;
   base::Duration min_interval{};
-  base::Duration hold_time{};        // above zero: replaces the budget
+  base::Duration hold_time{};  // above zero: replaces the budget
   base::Duration hold_retry_cap{};
 };
 
-// Position in the waits and use of the budget. Two counters: a resend after a NACK or an inferred loss returns to
-// the first wait but does not refund the budget; progress does both.
+// Position in the waits and use of the budget. Two counters: a resend after a NACK or an inferred loss
+// returns to the first wait but does not refund the budget; progress does both.
 class AckTimer {
  public:
   explicit AckTimer(const AckTimerConfig& c) : c_(c) {}

@@ -11,7 +11,8 @@ constexpr int64_t kWindowBits = 64;
 constexpr uint32_t kMaxOooCount = 0x7FFF;
 }  // namespace
 
-// One SACK may answer several packets of the same EV and marking; a resent packet and a probe need their own (6.4).
+// One SACK may answer several packets of the same EV and marking; a resent packet and a probe need their own
+// (6.4).
 bool SackBuilder::same_echo(const Trigger& a, const Trigger& b) {
   return a.kind == Trigger::Kind::sack && b.kind == Trigger::Kind::sack && !a.rtx && !b.rtx &&
          a.entropy == b.entropy && a.m == b.m;
@@ -70,14 +71,14 @@ void SackBuilder::fill_bitmap(const RecvWindow& window, wire::Seth& seth) {
   if (newest <= cack) return;
   int64_t s = std::max(lowest_unsacked_, cack + 1);
   if (s + kWindowBits - 1 >= newest) s = std::max(newest - (kWindowBits - 1), cack + 1);
-  seth.sack_offset = static_cast<int16_t>(s - cack);   // below the window size, which fits
+  seth.sack_offset = static_cast<int16_t>(s - cack);  // below the window size, which fits
   seth.sack_bitmap = window.bits(s);
   lowest_unsacked_ = s + kWindowBits;
   if (lowest_unsacked_ > newest) lowest_unsacked_ = cack + 1;
 }
 
-void SackBuilder::build_sack(base::Instant now, const Trigger& t, const RecvWindow& window, const SackState& state,
-                             wire::Packet& out) {
+void SackBuilder::build_sack(base::Instant now, const Trigger& t, const RecvWindow& window,
+                             const SackState& state, wire::Packet& out) {
   out.bth.opcode = static_cast<uint8_t>(wire::Opcode::sack);
   out.bth.rtx = t.rtx;
   out.bth.psn = window.psn_of(window.cack()).value;
@@ -95,7 +96,7 @@ void SackBuilder::build_sack(base::Instant now, const Trigger& t, const RecvWind
   fill_bitmap(window, s);
   wire::CcState& c = out.cc;
   c.tx_timestamp = t.timestamp;
-  if (state.service_time && t.timestamp != 0) {   // D-18
+  if (state.service_time && t.timestamp != 0) {  // D-18
     c.tx_timestamp = static_cast<uint16_t>(t.timestamp + (now - t.arrived).ns / kTimestampTick.ns);
   }
   c.ooo_count = static_cast<uint16_t>(std::min(window.ooo_count(), kMaxOooCount));

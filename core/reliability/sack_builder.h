@@ -1,5 +1,6 @@
-// What the responder still has to say about single packets: triggers of SACKs and NACKs (reference 6.4 to 6.7).
-// Decides coalescing, the walk of the 64-bit window, and the contents; leaves when to trigger to the responder.
+// What the responder still has to say about single packets: triggers of SACKs and NACKs (reference 6.4
+// to 6.7). Decides coalescing, the walk of the 64-bit window, and the contents; leaves when to trigger to the
+// responder.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,14 @@ namespace mrc::reliability {
 
 struct Trigger {
   enum class Kind : uint8_t { sack, probe, nack };
-  int64_t seq = 0;             // packet that triggered it
+  int64_t seq = 0;  // packet that triggered it
   base::Instant arrived;
   uint32_t entropy = 0;
-  uint16_t timestamp = 0;      // as received, 0 = none
+  uint16_t timestamp = 0;  // as received, 0 = none
   uint16_t probe_id = 0;
   Kind kind = Kind::sack;
-  uint8_t m = 0;               // path feedback (6.6)
-  uint8_t reason = 0;          // of a NACK
+  uint8_t m = 0;       // path feedback (6.6)
+  uint8_t reason = 0;  // of a NACK
   bool rtx = false;
 };
 
@@ -43,14 +44,15 @@ class SackBuilder {
   bool push(const Trigger& t);
   [[nodiscard]] bool empty() const { return pending_.empty() && extra_left_ == 0; }
   // Builds the next packet; `entropy` is its trigger's. True for a SACK, false for a NACK.
-  bool take(base::Instant now, const RecvWindow& window, const SackState& state, wire::Packet& out, uint32_t& entropy);
+  bool take(base::Instant now, const RecvWindow& window, const SackState& state, wire::Packet& out,
+            uint32_t& entropy);
   void clear();
   [[nodiscard]] bool oversized() const { return pending_.capacity() > kIdlePending; }
   void shrink() { pending_.trim(kIdlePending); }
   [[nodiscard]] size_t bytes() const { return pending_.bytes(); }
 
  private:
-  static constexpr uint32_t kBurst = 4;   // windows for one trigger in a row
+  static constexpr uint32_t kBurst = 4;  // windows for one trigger in a row
   static bool same_echo(const Trigger& a, const Trigger& b);
   void build_sack(base::Instant now, const Trigger& t, const RecvWindow& window, const SackState& state,
                   wire::Packet& out);

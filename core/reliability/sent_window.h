@@ -1,6 +1,7 @@
-// What is known of every PSN between the cumulative acknowledgement and the newest one sent (reference 5.1, 5.7).
-// Keeps the records, their order of transmission and the queue of PSNs to resend; leaves to loss.h and the
-// requester why a record changes state. Sequence numbers here are 64 bits wide and start at 0 for the first PSN.
+// What is known of every PSN between the cumulative acknowledgement and the newest one sent
+// (reference 5.1, 5.7). Keeps the records, their order of transmission and the queue of PSNs to resend;
+// leaves to loss.h and the requester why a record changes state. Sequence numbers here are 64 bits wide and
+// start at 0 for the first PSN.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +16,21 @@ enum class SentState : uint8_t { inflight, lost, received };
 enum class RtxCause : uint8_t { none, trimmed, lasthop, other_nack, inferred, probe, timeout };
 
 struct SentRecord {
-  base::Instant tx_time;         // latest transmission
-  int64_t bytes_before = 0;      // nominal bytes of all transmissions before it
-  base::Instant held_until;      // LOST: not to be resent earlier
-  uint32_t tag = 0;              // EV of the latest transmission
+  base::Instant tx_time;     // latest transmission
+  int64_t bytes_before = 0;  // nominal bytes of all transmissions before it
+  base::Instant held_until;  // LOST: not to be resent earlier
+  uint32_t tag = 0;          // EV of the latest transmission
   uint32_t nominal = 0;
-  uint16_t prev = 0, next = 0;   // neighbours in transmission order, low halves of their numbers
+  uint16_t prev = 0, next = 0;  // neighbours in transmission order, low halves of their numbers
   uint16_t msn = 0;
-  uint16_t refused_epoch = 0;    // progress count at the last refusal
+  uint16_t refused_epoch = 0;  // progress count at the last refusal
   SentState state = SentState::inflight;
   RtxCause cause = RtxCause::none;
   uint8_t port = 0;
-  uint8_t tx_count = 0;          // saturates
-  uint8_t refusals = 0;          // consecutive NO_* refusals, saturates
-  bool spurious = false;         // already counted as lost in error
-  bool until_progress = false;   // held for PSN_OOR_WINDOW: a move of unack frees it too
+  uint8_t tx_count = 0;         // saturates
+  uint8_t refusals = 0;         // consecutive NO_* refusals, saturates
+  bool spurious = false;        // already counted as lost in error
+  bool until_progress = false;  // held for PSN_OOR_WINDOW: a move of unack frees it too
 };
 static_assert(sizeof(SentRecord) <= 48);
 
@@ -77,7 +78,9 @@ class SentWindow {
   void abandon();
   // Gives memory back when nothing is outstanding.
   void shrink();
-  [[nodiscard]] size_t bytes() const { return capacity_ * sizeof(SentRecord) + 2 * words() * sizeof(uint64_t); }
+  [[nodiscard]] size_t bytes() const {
+    return capacity_ * sizeof(SentRecord) + 2 * words() * sizeof(uint64_t);
+  }
 
  private:
   [[nodiscard]] uint32_t slot(int64_t seq) const { return static_cast<uint32_t>(seq) & (capacity_ - 1); }
@@ -93,7 +96,7 @@ class SentWindow {
   std::unique_ptr<uint64_t[]> ready_bits_, held_bits_;
   uint32_t capacity_ = 0;
   uint32_t ready_count_ = 0, held_count_ = 0;
-  base::Instant next_release_ = base::Instant::never();   // a lower bound
+  base::Instant next_release_ = base::Instant::never();  // a lower bound
   int64_t unack_ = -1, next_ = 0;
   int64_t valid_from_ = 0;
   int64_t head_ = kNone, tail_ = kNone;

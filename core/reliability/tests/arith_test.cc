@@ -75,6 +75,6 @@ TEST_CASE("rtt estimator") {
   for (int i = 0; i < 200; ++i) e.sample(base::Duration::micros(200));
   CHECK(e.srtt() > base::Duration::micros(199));
   CHECK(e.rttvar() < base::Duration::micros(1));
-  e.sample(base::Duration{-5});   // a bad clock changes nothing
+  e.sample(base::Duration{-5});  // a bad clock changes nothing
   CHECK(e.srtt() > base::Duration::micros(199));
 }

@@ -1,4 +1,5 @@
-// Shared by the tests of this room: a model memory and a requester joined to a responder over a seeded bad network.
+// Shared by the tests of this room: a model memory and a requester joined to a responder over a seeded bad
+// network.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +37,8 @@ class ModelMemory final : public Placement {
     return Outcome::ok;
   }
   [[nodiscard]] bool all_once(uint64_t from, uint64_t n) const {
-    return std::all_of(writes_.begin() + static_cast<int64_t>(from), writes_.begin() + static_cast<int64_t>(from + n),
-                       [](uint8_t w) { return w == 1; });
+    return std::all_of(writes_.begin() + static_cast<int64_t>(from),
+                       writes_.begin() + static_cast<int64_t>(from + n), [](uint8_t w) { return w == 1; });
   }
   [[nodiscard]] bool untouched() const {
     return std::all_of(writes_.begin(), writes_.end(), [](uint8_t w) { return w == 0; });

@@ -1,5 +1,5 @@
-// Requester and responder over a network that loses, reorders and duplicates: every byte placed once, completions in
-// order, immediates in order, nothing stuck, memory back at the end.
+// Requester and responder over a network that loses, reorders and duplicates: every byte placed once,
+// completions in order, immediates in order, nothing stuck, memory back at the end.
 #include "harness.h"
 
 using namespace mrc;
@@ -136,9 +136,10 @@ class Loop {
   }
 
   void advance() {
-    Instant next = std::min({req_.next_timeout(), rsp_.next_timeout(), req_.next_release(), req_.next_probe_at()});
+    Instant next =
+        std::min({req_.next_timeout(), rsp_.next_timeout(), req_.next_release(), req_.next_probe_at()});
     if (!wire_.empty()) next = std::min(next, wire_.front().at);
-    REQUIRE(!next.is_never());   // stuck
+    REQUIRE(!next.is_never());  // stuck
     now_ = std::max(now_, next);
     if (!wire_.empty() && wire_.front().at <= now_) {
       std::pop_heap(wire_.begin(), wire_.end());

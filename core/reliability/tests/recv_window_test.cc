@@ -15,11 +15,11 @@ TEST_CASE("acceptance table at the edges") {
   int64_t seq = 0;
   CHECK(w.classify(base::Psn(0), seq) == Verdict::fresh);
   CHECK_EQ(seq, 0);
-  CHECK(w.classify(base::Psn(127), seq) == Verdict::fresh);   // cack + mpr, inclusive (D-07)
+  CHECK(w.classify(base::Psn(127), seq) == Verdict::fresh);  // cack + mpr, inclusive (D-07)
   CHECK(w.classify(base::Psn(128), seq) == Verdict::above);
   CHECK(w.classify(base::Psn(0xFFFFFF), seq) == Verdict::old_duplicate);
   CHECK_EQ(seq, -1);
-  CHECK(w.classify(base::Psn(0x7FFFFF), seq) == Verdict::impossible);   // d = -2^23
+  CHECK(w.classify(base::Psn(0x7FFFFF), seq) == Verdict::impossible);  // d = -2^23
   CHECK(w.classify(base::Psn(0x800000), seq) == Verdict::old_duplicate);
   CHECK(w.classify(base::Psn(0x7FFFFE), seq) == Verdict::above);
   w.mark(5, RecvSlot{});
@@ -53,10 +53,10 @@ TEST_CASE("bitmap equals a set under random arrivals across the wrap") {
       int64_t seq = 0;
       const Verdict v = w.classify(base::Psn(start.value + static_cast<uint32_t>(want)), seq);
       REQUIRE(seq == want);
-      const Verdict expected = want <= cack             ? Verdict::old_duplicate
+      const Verdict expected = want <= cack                 ? Verdict::old_duplicate
                                : want > cack + int64_t{mpr} ? Verdict::above
-                               : oracle.count(want) != 0 ? Verdict::duplicate
-                                                         : Verdict::fresh;
+                               : oracle.count(want) != 0    ? Verdict::duplicate
+                                                            : Verdict::fresh;
       REQUIRE(v == expected);
       if (v == Verdict::fresh) {
         RecvSlot s;
@@ -85,7 +85,7 @@ TEST_CASE("memory follows the spread and goes back") {
   w.mark(4000, RecvSlot{});
   CHECK(w.oversized());
   w.shrink();
-  CHECK(w.received(4000));   // in use: kept
+  CHECK(w.received(4000));  // in use: kept
   for (int i = 0; i <= 4000; ++i) w.step();
   CHECK_EQ(w.ooo_count(), 0u);
   w.shrink();
