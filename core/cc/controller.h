@@ -77,6 +77,10 @@ struct CcConfig {
   double eta = 0, fi = 0, fi_scale = 0, gamma = 0, max_md_jump = 0;
   int64_t max_cwnd = 0;   // also the fixed window of "fixed-window"
   uint8_t qa_gate = 0;
+  // Ours, for hosts whose stack adds tens of microseconds (reference 16, software note).
+  base::Duration min_base_rtt{};       // floor of the measured base RTT; 0 = 1 us
+  double clear_delay_fraction = 0;     // "delay is about 0" up to this part of base_rtt; at least 1 us
+  double avg_weight = 0;               // fixed weight of avg_delay; 0 = by time since the last sample
 };
 
 // Registry by name. Built in: "uet-1.0-nscc", "fixed-window"; "" or "null" = no congestion control.

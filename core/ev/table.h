@@ -77,6 +77,7 @@ class EvTable {
   std::optional<PathId> take_probe(base::Instant now, uint32_t ports);
 
   [[nodiscard]] std::optional<State> state(uint32_t tag) const;
+  [[nodiscard]] std::optional<uint8_t> port_of(uint32_t tag) const;
   struct Row { PathId path; State state; BadReason reason; bool active; base::Instant since; EvCounters counters; };
   [[nodiscard]] std::vector<Row> rows() const;          // active first, then backup, stable order
   [[nodiscard]] uint32_t count(State s) const;          // over active + backup

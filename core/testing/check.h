@@ -79,8 +79,8 @@ inline int run_all(int argc, char** argv) {
 #define CHECK(expr) ::mrc::testing::report(static_cast<bool>(expr), #expr, __FILE__, __LINE__)
 #define CHECK_EQ(a, b)                                                                       \
   do {                                                                                       \
-    const auto& mrc_a = (a);                                                                 \
-    const auto& mrc_b = (b);                                                                 \
+    const auto mrc_a = (a); /* by value: `a` may live in a temporary */                      \
+    const auto mrc_b = (b);                                                                  \
     ::mrc::testing::report(mrc_a == mrc_b, #a " == " #b, __FILE__, __LINE__,                 \
                            ::mrc::testing::show(mrc_a) + " and " + ::mrc::testing::show(mrc_b)); \
   } while (false)

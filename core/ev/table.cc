@@ -1,0 +1,311 @@
+#include "ev/table.h"
+
+#include <algorithm>
+
+#include "ev/table_impl.h"
+
+namespace mrc::ev {
+
+namespace {
+constexpr size_t kMaxEvents = 1024;
+constexpr uint32_t swap_halves(uint32_t v) { return (v << 16) | (v >> 16); }
+}  // namespace
+
+EvTable::EvTable(std::vector<PathId> active, std::vector<PathId> backup, const TableConfig& config, std::unique_ptr<PathPolicy> policy,
+                 base::Rng rng)
+    : impl_(std::make_unique<Impl>(config, std::move(policy), rng)) {
+  Impl& m = *impl_;
+  m.entries.reserve(active.size() + backup.size());
+  for (const PathId& p : active) {
+    Entry e;
+    e.tag = p.tag;
+    e.port = p.port & 31;
+    e.slot = static_cast<uint16_t>(m.slots.size());
+    m.slots.push_back(static_cast<uint16_t>(m.entries.size()));
+    m.entries.push_back(e);
+  }
+  for (const PathId& p : backup) {
+    Entry e;
+    e.tag = p.tag;
+    e.port = p.port & 31;
+    m.entries.push_back(e);
+  }
+  m.min_active = config.min_active != 0 ? config.min_active : static_cast<uint32_t>(active.size() / 4);
+  m.index();
+  m.policy->reset(m, m.rng);
+}
+
+EvTable::~EvTable() = default;
+
+void EvTable::Impl::index() {
+  by_tag.resize(entries.size());
+  for (size_t i = 0; i < by_tag.size(); ++i) by_tag[i] = static_cast<uint16_t>(i);
+  std::stable_sort(by_tag.begin(), by_tag.end(), [this](uint16_t a, uint16_t b) { return entries[a].tag < entries[b].tag; });
+}
+
+const Entry* EvTable::Impl::find_exact(uint32_t tag) const {
+  const auto it = std::lower_bound(by_tag.begin(), by_tag.end(), tag, [this](uint16_t i, uint32_t t) { return entries[i].tag < t; });
+  return it != by_tag.end() && entries[*it].tag == tag ? &entries[*it] : nullptr;
+}
+
+Entry* EvTable::Impl::find(uint32_t tag) {
+  const Entry* e = find_exact(swapped_halves ? swap_halves(tag) : tag);
+  if (e == nullptr) {
+    // D-04: look the other order up too, and remember which one this peer uses.
+    e = find_exact(swapped_halves ? tag : swap_halves(tag));
+    if (e != nullptr) swapped_halves = !swapped_halves;
+  }
+  return const_cast<Entry*>(e);   // NOLINT(cppcoreguidelines-pro-type-const-cast): entries is ours
+}
+
+uint32_t EvTable::Impl::usable_active() const {
+  return static_cast<uint32_t>(std::count_if(slots.begin(), slots.end(), [this](uint16_t i) { return usable(entries[i]); }));
+}
+
+void EvTable::Impl::emit(base::Instant now, const Entry& e) {
+  if (events.size() >= kMaxEvents) {
+    ++events_dropped;
+    return;
+  }
+  events.push_back(StateEvent{now, e.tag, e.port, e.state == State::skip ? State::good : e.state, e.reason});
+}
+
+void EvTable::Impl::mark_skip(base::Instant now, Entry& e) {
+  e.state = State::skip;
+  e.timer = now;
+}
+
+void EvTable::Impl::to_good(base::Instant now, Entry& e, bool as_skip) {
+  const bool change = !usable(e);
+  e.state = State::good;
+  e.reason = BadReason::none;
+  e.probing = false;
+  e.successes = e.backoff = e.losses = 0;
+  e.timer = {};
+  if (change) {
+    e.since = now;
+    emit(now, e);
+    fill_hole(e);
+  }
+  if (as_skip) mark_skip(now, e);
+  refresh_next_probe();
+}
+
+uint16_t EvTable::Impl::good_backup(uint8_t port) const {
+  for (uint16_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].slot == kNoSlot && entries[i].port == port && entries[i].state == State::good) return i;
+  }
+  return kNoSlot;
+}
+
+bool EvTable::Impl::swap_out(Entry& e) {
+  if (e.slot == kNoSlot) return false;
+  const uint16_t spare = good_backup(e.port);
+  if (spare == kNoSlot) return false;
+  entries[spare].slot = e.slot;
+  slots[e.slot] = spare;
+  e.slot = kNoSlot;
+  return true;
+}
+
+void EvTable::Impl::fill_hole(Entry& e) {
+  if (e.slot != kNoSlot) return;
+  for (const uint16_t i : slots) {
+    Entry& held = entries[i];
+    if (held.port != e.port || usable(held)) continue;
+    e.slot = held.slot;
+    slots[e.slot] = static_cast<uint16_t>(&e - entries.data());
+    held.slot = kNoSlot;
+    return;
+  }
+}
+
+void EvTable::Impl::to_bad(base::Instant now, Entry& e, BadReason why, bool floor) {
+  if (!usable(e)) return;
+  if (floor && e.slot != kNoSlot) {
+    const bool replaced = good_backup(e.port) != kNoSlot;
+    if (!replaced && usable_active() <= min_active) return mark_skip(now, e);
+  }
+  e.state = State::assumed_bad;
+  e.reason = why;
+  e.since = now;
+  e.probing = false;
+  e.successes = e.backoff = e.losses = 0;
+  schedule_first_probe(now, e);
+  emit(now, e);
+  if (why != BadReason::port) swap_out(e);   // a dead plane has no good spare either
+  refresh_next_probe();
+}
+
+std::optional<PathId> EvTable::choose(base::Instant now, uint32_t ports, std::optional<uint32_t> avoid) {
+  Impl& m = *impl_;
+  ports &= m.usable_ports;
+  if (ports == 0) return std::nullopt;
+  m.view_now = now;
+  if (const auto slot = m.policy->next(m, ports, avoid, m.rng)) {
+    Entry& e = m.entries[m.slots[*slot]];
+    if (e.state == State::skip) e.state = State::good;   // its time was over
+    return PathId{e.tag, e.port};
+  }
+  // 5.4 step 6, D-33: a SKIP one, else the one that has been bad longest; the avoided one only when it is alone.
+  const Entry* best = nullptr;
+  const auto rank = [avoid](const Entry& e) { return (avoid && e.tag == *avoid ? 2 : 0) + (e.state == State::skip ? 0 : 1); };
+  const auto age = [](const Entry& e) { return e.state == State::skip ? e.timer : e.since; };
+  for (const Entry& e : m.entries) {
+    if (e.state == State::denied || e.state == State::good || (ports & (1u << e.port)) == 0) continue;
+    if (best == nullptr || rank(e) < rank(*best) || (rank(e) == rank(*best) && age(e) < age(*best))) best = &e;
+  }
+  // GOOD spares are better than any of these.
+  for (const Entry& e : m.entries) {
+    if (e.state == State::good && e.slot == kNoSlot && (ports & (1u << e.port)) != 0) return PathId{e.tag, e.port};
+  }
+  if (best == nullptr) return std::nullopt;
+  return PathId{best->tag, best->port};
+}
+
+void EvTable::on_sent(base::Instant now, uint32_t tag) {
+  (void)now;
+  if (const Entry* e = impl_->find_exact(tag)) ++const_cast<Entry*>(e)->sent;   // NOLINT: entries is ours
+}
+
+bool EvTable::on_feedback(base::Instant now, uint32_t tag, PathFeedback m) {
+  Entry* e = impl_->find(tag);
+  if (e == nullptr) return false;
+  if (m == PathFeedback::skip_once) ++e->ecn;
+  if (e->slot != kNoSlot) impl_->policy->feedback(e->slot, m == PathFeedback::none ? PathPolicy::Signal::ok : PathPolicy::Signal::ecn);
+  if (!impl_->usable(*e)) return true;   // late feedback on ASSUMED_BAD, or DENIED
+  if (m == PathFeedback::skip_once) impl_->mark_skip(now, *e);
+  if (m == PathFeedback::always_skip) impl_->to_bad(now, *e, BadReason::always_skip, false);
+  return true;
+}
+
+bool EvTable::on_trimmed(base::Instant now, uint32_t tag) {
+  Entry* e = impl_->find(tag);
+  if (e == nullptr) return false;
+  ++e->trimmed;
+  if (e->slot != kNoSlot) impl_->policy->feedback(e->slot, PathPolicy::Signal::trimmed);
+  if (impl_->usable(*e)) impl_->mark_skip(now, *e);
+  return true;
+}
+
+bool EvTable::on_loss(base::Instant now, uint32_t tag, BadReason why, base::Instant sent_at) {
+  Impl& m = *impl_;
+  Entry* e = const_cast<Entry*>(m.find_exact(tag));   // NOLINT: our own tag, not a reflected one
+  if (e == nullptr) return false;
+  ++e->lost;
+  if (e->slot != kNoSlot) m.policy->feedback(e->slot, PathPolicy::Signal::lost);
+  if (!m.usable(*e) || sent_at < e->since) return true;
+  if (m.config.bad_after > 1) {
+    // Without trimming a congestion drop looks like a failure: ask for more than one within the window.
+    const bool recent = e->state == State::good && e->losses > 0 && now - e->timer <= m.config.bad_window;
+    e->losses = recent ? static_cast<uint8_t>(e->losses + 1) : uint8_t{1};
+    if (e->state == State::good) e->timer = now;
+    if (e->losses < m.config.bad_after) return true;
+  }
+  m.to_bad(now, *e, why, true);
+  return true;
+}
+
+void EvTable::set_usable_ports(base::Instant now, uint32_t ports) {
+  Impl& m = *impl_;
+  const uint32_t down = m.usable_ports & ~ports;
+  const uint32_t up = ports & ~m.usable_ports;
+  m.usable_ports = ports;
+  for (Entry& e : m.entries) {
+    if ((down & (1u << e.port)) != 0) {
+      m.to_bad(now, e, BadReason::port, false);
+      e.probing = false;
+    } else if ((up & (1u << e.port)) != 0 && e.state == State::assumed_bad) {
+      e.timer = now;   // probe at once, with a fresh back-off
+      e.backoff = e.successes = 0;
+      e.probing = false;
+    }
+  }
+  m.refresh_next_probe();
+}
+
+bool EvTable::set_state(base::Instant now, uint32_t tag, State state) {
+  Impl& m = *impl_;
+  Entry* e = const_cast<Entry*>(m.find_exact(tag));   // NOLINT: entries is ours
+  if (e == nullptr) return false;
+  if (state == State::good) {
+    m.to_good(now, *e, false);
+  } else if (state == State::denied && e->state != State::denied) {
+    e->state = State::denied;
+    e->reason = BadReason::controller;
+    e->since = now;
+    e->probing = false;
+    m.emit(now, *e);
+    m.swap_out(*e);
+    m.refresh_next_probe();
+  } else if (state == State::assumed_bad) {
+    m.to_bad(now, *e, BadReason::controller, false);   // no effect on DENIED
+  }
+  return true;
+}
+
+bool EvTable::replace(base::Instant now, uint32_t tag, PathId with) {
+  Impl& m = *impl_;
+  Entry* e = const_cast<Entry*>(m.find_exact(tag));   // NOLINT: entries is ours
+  if (e == nullptr || with.port > 31) return false;
+  const uint16_t slot = e->slot;
+  *e = Entry{};
+  e->tag = with.tag;
+  e->port = with.port;
+  e->slot = slot;
+  e->since = now;
+  m.index();
+  if ((m.usable_ports & (1u << e->port)) == 0) m.to_bad(now, *e, BadReason::port, false);
+  m.policy->reset(m, m.rng);
+  m.refresh_next_probe();
+  return true;
+}
+
+void EvTable::set_rtt(base::Duration base_rtt, base::Duration target_delay) {
+  impl_->config.base_rtt = base_rtt;
+  impl_->config.target_delay = target_delay;
+}
+
+std::optional<State> EvTable::state(uint32_t tag) const {
+  const Entry* e = impl_->find_exact(tag);
+  return e == nullptr ? std::nullopt : std::optional(e->state);
+}
+
+std::optional<uint8_t> EvTable::port_of(uint32_t tag) const {
+  const Entry* e = impl_->find_exact(tag);
+  return e == nullptr ? std::nullopt : std::optional(e->port);
+}
+
+std::vector<EvTable::Row> EvTable::rows() const {
+  const Impl& m = *impl_;
+  std::vector<Row> out;
+  const auto add = [&](const Entry& e) {
+    out.push_back(Row{{e.tag, e.port}, e.state, e.reason, e.slot != kNoSlot, e.since, {e.sent, e.ecn, e.trimmed, e.lost, e.probes, e.probe_acks}});
+  };
+  for (const uint16_t i : m.slots) add(m.entries[i]);
+  for (const Entry& e : m.entries) {
+    if (e.slot == kNoSlot) add(e);
+  }
+  return out;
+}
+
+uint32_t EvTable::count(State s) const {
+  return static_cast<uint32_t>(std::count_if(impl_->entries.begin(), impl_->entries.end(), [s](const Entry& e) { return e.state == s; }));
+}
+uint32_t EvTable::usable_active() const { return impl_->usable_active(); }
+bool EvTable::has_events() const { return !impl_->events.empty(); }
+uint64_t EvTable::events_dropped() const { return impl_->events_dropped; }
+
+void EvTable::take_events(std::vector<StateEvent>& out) {
+  out.insert(out.end(), impl_->events.begin(), impl_->events.end());
+  impl_->events.clear();
+}
+
+size_t EvTable::memory_bytes() const {
+  const Impl& m = *impl_;
+  // Policy: ring positions of every active slot, and its fixed part.
+  return sizeof(Impl) + m.entries.capacity() * sizeof(Entry) + (m.slots.capacity() + m.by_tag.capacity() + m.slots.size()) * sizeof(uint16_t) +
+         m.events.capacity() * sizeof(StateEvent) + 256;
+}
+
+}  // namespace mrc::ev

@@ -1,0 +1,82 @@
+// When ASSUMED_BAD EVs are probed and what the answers do (reference 8, "Probing"; D-12, D-27).
+#include <algorithm>
+
+#include "ev/table_impl.h"
+
+namespace mrc::ev {
+
+base::Duration EvTable::Impl::probe_wait(uint8_t backoff) const {
+  base::Duration wait = config.probe_interval;
+  for (uint8_t i = 0; i < backoff && wait < config.probe_backoff_cap; ++i) wait = wait * 2;
+  return std::min(wait, config.probe_backoff_cap);
+}
+
+void EvTable::Impl::schedule_first_probe(base::Instant now, Entry& e) { e.timer = now + config.base_rtt + config.target_delay; }
+
+void EvTable::Impl::refresh_next_probe() {
+  next_probe = base::Instant::never();
+  for (const Entry& e : entries) {
+    if (e.state != State::assumed_bad || e.probing || (usable_ports & (1u << e.port)) == 0) continue;
+    next_probe = std::min(next_probe, e.timer);
+  }
+}
+
+base::Instant EvTable::next_probe_at() const { return impl_->next_probe; }
+
+std::optional<PathId> EvTable::take_probe(base::Instant now, uint32_t ports) {
+  Impl& m = *impl_;
+  if (m.next_probe > now) return std::nullopt;
+  Entry* due = nullptr;
+  for (Entry& e : m.entries) {
+    if (e.state != State::assumed_bad || e.probing || e.timer > now || (ports & m.usable_ports & (1u << e.port)) == 0) continue;
+    if (due == nullptr || e.timer < due->timer) due = &e;
+  }
+  if (due == nullptr) return std::nullopt;
+  due->probing = true;
+  ++due->probes;
+  m.refresh_next_probe();
+  return PathId{due->tag, due->port};
+}
+
+void EvTable::on_probe_ack(base::Instant now, uint32_t tag, PathFeedback m) {
+  Impl& t = *impl_;
+  Entry* e = const_cast<Entry*>(t.find_exact(tag));   // NOLINT: entries is ours
+  if (e == nullptr) return;
+  ++e->probe_acks;
+  e->probing = false;
+  if (e->state != State::assumed_bad) {
+    // A tail probe on a healthy EV: its mark counts like that of data.
+    if (t.usable(*e) && m == PathFeedback::skip_once) t.mark_skip(now, *e);
+    if (t.usable(*e) && m == PathFeedback::always_skip) t.to_bad(now, *e, BadReason::always_skip, false);
+    t.refresh_next_probe();
+    return;
+  }
+  if (m == PathFeedback::always_skip) {
+    e->successes = 0;
+    e->timer = now + t.probe_wait(e->backoff);
+    if (e->backoff < 63) ++e->backoff;
+  } else if (++e->successes >= t.config.probe_successes) {
+    t.to_good(now, *e, m == PathFeedback::skip_once);
+  } else {
+    e->backoff = 0;
+    e->timer = now + t.config.probe_interval;
+    // The plane lives: its other EVs need not wait out a long back-off.
+    for (Entry& o : t.entries) {
+      if (o.port == e->port && o.state == State::assumed_bad && !o.probing) o.timer = std::min(o.timer, now + t.config.probe_interval);
+    }
+  }
+  t.refresh_next_probe();
+}
+
+void EvTable::on_probe_lost(base::Instant now, uint32_t tag) {
+  Impl& t = *impl_;
+  Entry* e = const_cast<Entry*>(t.find_exact(tag));   // NOLINT: entries is ours
+  if (e == nullptr || e->state != State::assumed_bad) return;
+  e->probing = false;
+  e->successes = 0;
+  e->timer = now + t.probe_wait(e->backoff);
+  if (e->backoff < 63) ++e->backoff;
+  t.refresh_next_probe();
+}
+
+}  // namespace mrc::ev

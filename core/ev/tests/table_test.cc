@@ -1,0 +1,299 @@
+// Rows of the EV state table (reference 8) and the rules of rotation (5.4), one story each.
+#include "ev/table.h"
+
+#include <map>
+#include <set>
+
+#include "testing/check.h"
+
+using namespace mrc::ev;  // NOLINT(google-build-using-namespace)
+using mrc::base::Duration;
+using mrc::base::Instant;
+
+namespace {
+
+constexpr uint32_t kAll = UINT32_MAX;
+Instant us(int64_t t) { return Instant{t * 1000}; }
+
+// `planes` x `active` EVs and `backup` spares each; tag = plane * 100 + k.
+EvTable table(uint32_t planes, uint32_t active, uint32_t backup, TableConfig c = {}, uint64_t seed = 1, const char* policy = "bitmap") {
+  std::vector<PathId> a;
+  std::vector<PathId> b;
+  for (uint32_t p = 1; p <= planes; ++p) {
+    for (uint32_t k = 0; k < active; ++k) a.push_back({p * 100 + k, static_cast<uint8_t>(p)});
+    for (uint32_t k = 0; k < backup; ++k) b.push_back({p * 100 + 50 + k, static_cast<uint8_t>(p)});
+  }
+  return EvTable(a, b, c, std::move(make_policy(policy).value()), mrc::base::Rng(seed));
+}
+
+void revive(EvTable& t, uint32_t tag, PathFeedback m = PathFeedback::none) {
+  for (int i = 0; i < 3; ++i) t.on_probe_ack(us(1000), tag, m);
+}
+
+}  // namespace
+
+TEST_CASE("eight planes carry exactly the same number of packets") {
+  EvTable t = table(8, 16, 0);
+  std::map<uint8_t, int> n;
+  std::map<uint32_t, int> each;
+  for (int i = 0; i < 10'240; ++i) {
+    const auto p = t.choose(us(i), kAll, std::nullopt);
+    REQUIRE(p.has_value());
+    ++n[p->port];
+    ++each[p->tag];
+  }
+  CHECK_EQ(n.size(), 8u);
+  for (const auto& [port, c] : n) CHECK_EQ(c, 1280);
+  for (const auto& [tag, c] : each) CHECK_EQ(c, 80);   // a full pass uses every EV once
+}
+
+TEST_CASE("two seeds start differently; one seed repeats itself") {
+  EvTable a = table(4, 8, 0, {}, 1);
+  EvTable b = table(4, 8, 0, {}, 2);
+  EvTable c = table(4, 8, 0, {}, 1);
+  int differ = 0;
+  for (int i = 0; i < 64; ++i) {
+    const auto x = a.choose(us(i), kAll, std::nullopt);
+    differ += x == b.choose(us(i), kAll, std::nullopt) ? 0 : 1;
+    CHECK(x == c.choose(us(i), kAll, std::nullopt));
+  }
+  CHECK(differ > 32);
+}
+
+TEST_CASE("GOOD -> SKIP on a mark; passed over once, then used again") {
+  EvTable t = table(1, 2, 0);
+  CHECK(t.on_feedback(us(0), 100, PathFeedback::skip_once));
+  CHECK(t.state(100) == State::skip);
+  int sends = 0;
+  for (; t.state(100) == State::skip; ++sends) CHECK_EQ(t.choose(us(1), kAll, std::nullopt)->tag, 101u);
+  CHECK(sends >= 1);
+  CHECK(sends <= 2);   // by then the rotation has come past it
+  std::set<uint32_t> next;
+  for (int i = 0; i < 3; ++i) next.insert(t.choose(us(1), kAll, std::nullopt)->tag);
+  CHECK(next.contains(100));
+}
+
+TEST_CASE("one send clears one SKIP at most") {
+  EvTable t = table(1, 4, 0);
+  for (uint32_t k = 0; k < 3; ++k) t.on_feedback(us(0), 100 + k, PathFeedback::skip_once);
+  CHECK_EQ(t.choose(us(1), kAll, std::nullopt)->tag, 103u);
+  CHECK(t.count(State::skip) >= 2);
+}
+
+TEST_CASE("SKIP ends by time after one base RTT") {
+  EvTable t = table(1, 1, 0);
+  t.on_feedback(us(0), 100, PathFeedback::skip_once);
+  t.choose(us(20), kAll, std::nullopt);
+  CHECK(t.state(100) == State::good);
+}
+
+TEST_CASE("TRIMMED marks SKIP, another mark restarts it, m = NONE leaves it") {
+  EvTable t = table(1, 2, 0);
+  t.on_trimmed(us(0), 100);
+  CHECK(t.state(100) == State::skip);
+  t.on_feedback(us(1), 100, PathFeedback::none);
+  CHECK(t.state(100) == State::skip);
+}
+
+TEST_CASE("loss retires an EV and a spare of the same plane takes over") {
+  EvTable t = table(2, 4, 2);
+  CHECK(t.on_loss(us(10), 100, BadReason::loss, us(5)));
+  CHECK(t.state(100) == State::assumed_bad);
+  CHECK_EQ(t.usable_active(), 8u);
+  std::set<uint32_t> used;
+  std::map<uint8_t, int> n;
+  for (int i = 0; i < 80; ++i) {
+    const auto p = t.choose(us(20), kAll, std::nullopt);
+    used.insert(p->tag);
+    ++n[p->port];
+  }
+  CHECK(!used.contains(100));
+  CHECK(used.contains(150));
+  CHECK_EQ(n[1], n[2]);
+  revive(t, 100);
+  CHECK(t.state(100) == State::good);
+  used.clear();
+  for (int i = 0; i < 80; ++i) used.insert(t.choose(us(2000), kAll, std::nullopt)->tag);
+  CHECK(!used.contains(100));   // it stays a spare until needed
+}
+
+TEST_CASE("without a spare the plane shrinks, and the revived EV fills the hole") {
+  EvTable t = table(2, 2, 0);
+  t.on_loss(us(1), 100, BadReason::loss, us(1));
+  CHECK_EQ(t.usable_active(), 3u);
+  std::map<uint8_t, int> n;
+  for (int i = 0; i < 100; ++i) ++n[t.choose(us(2), kAll, std::nullopt)->port];
+  CHECK_EQ(n[1], 50);
+  revive(t, 100);
+  CHECK_EQ(t.usable_active(), 4u);
+}
+
+TEST_CASE("the floor turns a loss into SKIP; ports and ALWAYS_SKIP ignore it") {
+  TableConfig c;
+  c.min_active = 2;
+  EvTable t = table(2, 1, 0, c);
+  t.on_loss(us(1), 100, BadReason::loss, us(1));
+  CHECK(t.state(100) == State::skip);
+  t.on_feedback(us(2), 100, PathFeedback::always_skip);
+  CHECK(t.state(100) == State::assumed_bad);
+  t.set_usable_ports(us(3), 1u << 1);
+  CHECK(t.state(200) == State::assumed_bad);
+}
+
+TEST_CASE("late feedback does not revive; losses of packets sent before the revival do not demote") {
+  EvTable t = table(1, 4, 0);
+  t.on_loss(us(10), 100, BadReason::loss, us(5));
+  t.on_feedback(us(11), 100, PathFeedback::none);
+  t.on_feedback(us(12), 100, PathFeedback::skip_once);
+  CHECK(t.state(100) == State::assumed_bad);
+  revive(t, 100);   // at 1000 us
+  t.on_loss(us(1100), 100, BadReason::loss, us(9));
+  CHECK(t.state(100) == State::good);
+  t.on_loss(us(1100), 100, BadReason::loss, us(1050));
+  CHECK(t.state(100) == State::assumed_bad);
+}
+
+TEST_CASE("probes: first delay, back-off while failing, three answers in a row, D-12") {
+  TableConfig c;
+  c.min_active = 1;
+  EvTable t = table(1, 4, 0, c);
+  CHECK(t.next_probe_at().is_never());
+  t.on_loss(us(0), 100, BadReason::loss, us(0));
+  CHECK_EQ(t.next_probe_at().ns, 24'000);
+  CHECK(!t.take_probe(us(23), kAll).has_value());
+  REQUIRE(t.take_probe(us(24), kAll).has_value());
+  CHECK(t.next_probe_at().is_never());       // one outstanding an EV
+  int64_t at = 24'000;
+  for (const int64_t wait : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000}) {
+    t.on_probe_lost(Instant{at}, 100);
+    CHECK_EQ(t.next_probe_at().ns, at + wait * 1'000'000);
+    at = t.next_probe_at().ns;
+    REQUIRE(t.take_probe(Instant{at}, kAll).has_value());
+  }
+  t.on_probe_ack(Instant{at}, 100, PathFeedback::none);
+  CHECK_EQ(t.next_probe_at().ns, at + 1'000'000);   // a success resets the back-off
+  t.on_probe_ack(Instant{at}, 100, PathFeedback::none);
+  CHECK(t.state(100) == State::assumed_bad);
+  t.on_probe_ack(Instant{at}, 100, PathFeedback::skip_once);
+  CHECK(t.state(100) == State::skip);
+}
+
+TEST_CASE("a failed or ALWAYS_SKIP probe starts the count again") {
+  EvTable t = table(1, 4, 0);
+  t.on_loss(us(0), 100, BadReason::loss, us(0));
+  t.on_probe_ack(us(1), 100, PathFeedback::none);
+  t.on_probe_ack(us(2), 100, PathFeedback::none);
+  t.on_probe_lost(us(3), 100);
+  t.on_probe_ack(us(4), 100, PathFeedback::none);
+  t.on_probe_ack(us(5), 100, PathFeedback::none);
+  t.on_probe_ack(us(6), 100, PathFeedback::always_skip);
+  CHECK(t.state(100) == State::assumed_bad);
+}
+
+TEST_CASE("DENIED is never used, never probed, left only by the controller's GOOD") {
+  EvTable t = table(1, 2, 0);
+  CHECK(t.set_state(us(0), 100, State::denied));
+  CHECK(t.set_state(us(0), 101, State::denied));
+  CHECK(!t.choose(us(1), kAll, std::nullopt).has_value());
+  CHECK(t.next_probe_at().is_never());
+  revive(t, 100);
+  t.set_state(us(2), 100, State::assumed_bad);
+  t.on_loss(us(3), 100, BadReason::loss, us(3));
+  t.set_usable_ports(us(4), 0);
+  t.set_usable_ports(us(5), kAll);
+  CHECK(t.state(100) == State::denied);
+  t.set_state(us(6), 100, State::good);
+  CHECK(t.state(100) == State::good);
+  CHECK(!t.set_state(us(7), 999, State::good));
+}
+
+TEST_CASE("all bad: SKIP first, then the one bad longest; the avoided one only alone") {
+  EvTable t = table(1, 3, 0);
+  t.on_feedback(us(1), 100, PathFeedback::always_skip);
+  t.on_feedback(us(2), 101, PathFeedback::always_skip);
+  t.on_trimmed(us(3), 102);
+  CHECK_EQ(t.choose(us(3), kAll, std::nullopt)->tag, 102u);
+  t.on_feedback(us(3), 102, PathFeedback::always_skip);
+  CHECK_EQ(t.choose(us(4), kAll, std::nullopt)->tag, 100u);
+  CHECK_EQ(t.choose(us(4), kAll, 100)->tag, 101u);
+  EvTable one = table(1, 1, 0);
+  CHECK_EQ(one.choose(us(0), kAll, 100)->tag, 100u);
+}
+
+TEST_CASE("a retransmission avoids the EV of the lost transmission") {
+  EvTable t = table(1, 2, 0);
+  for (int i = 0; i < 50; ++i) CHECK_EQ(t.choose(us(i), kAll, 100)->tag, 101u);
+}
+
+TEST_CASE("port down and up: all its EVs leave, are probed at once, the equal split returns") {
+  EvTable t = table(2, 2, 0);
+  t.set_usable_ports(us(0), 1u << 2);
+  CHECK_EQ(t.count(State::assumed_bad), 2u);
+  CHECK(t.next_probe_at().is_never());        // no probing of a port that is down
+  for (int i = 0; i < 10; ++i) CHECK_EQ(t.choose(us(1), kAll, std::nullopt)->port, 2);
+  t.set_usable_ports(us(100), kAll);
+  CHECK_EQ(t.next_probe_at().ns, us(100).ns);
+  revive(t, 100);
+  revive(t, 101);
+  std::map<uint8_t, int> n;
+  for (int i = 0; i < 100; ++i) ++n[t.choose(us(2000), kAll, std::nullopt)->port];
+  CHECK_EQ(n[1], 50);
+}
+
+TEST_CASE("a port that cannot take a packet is passed over without a state change") {
+  EvTable t = table(2, 2, 0);
+  t.on_trimmed(us(0), 100);
+  for (int i = 0; i < 10; ++i) CHECK_EQ(t.choose(us(0), 1u << 2, std::nullopt)->port, 2);
+  CHECK(t.state(100) == State::skip);
+}
+
+TEST_CASE("bad_after 2: one loss is forgiven, two within the window are not") {
+  TableConfig c;
+  c.bad_after = 2;
+  EvTable t = table(1, 4, 0, c);
+  t.on_loss(us(0), 100, BadReason::loss, us(0));
+  CHECK(t.state(100) == State::good);
+  t.on_loss(us(20'000), 100, BadReason::loss, us(1));
+  CHECK(t.state(100) == State::good);
+  t.on_loss(us(21'000), 100, BadReason::loss, us(1));
+  CHECK(t.state(100) == State::assumed_bad);
+}
+
+TEST_CASE("a peer with the halves of the EV swapped is understood (D-04); unknown EVs do nothing") {
+  std::vector<PathId> a{{0x00010002, 1}, {0x00030004, 1}};
+  EvTable t(a, {}, {}, std::move(make_policy("bitmap").value()), mrc::base::Rng(1));
+  CHECK(t.on_feedback(us(0), 0x00020001, PathFeedback::skip_once));
+  CHECK(t.state(0x00010002) == State::skip);
+  CHECK(t.on_feedback(us(0), 0x00040003, PathFeedback::skip_once));
+  CHECK(!t.on_feedback(us(0), 0xDEAD, PathFeedback::skip_once));
+}
+
+TEST_CASE("events name GOOD <-> ASSUMED_BAD changes only, SKIP shows as GOOD") {
+  EvTable t = table(1, 4, 0);
+  std::vector<StateEvent> ev;
+  t.on_trimmed(us(0), 100);
+  CHECK(!t.has_events());
+  t.on_loss(us(1), 101, BadReason::timeout, us(1));
+  revive(t, 101, PathFeedback::skip_once);
+  t.take_events(ev);
+  REQUIRE(ev.size() == 2);
+  CHECK(ev[0].state == State::assumed_bad);
+  CHECK(ev[0].reason == BadReason::timeout);
+  CHECK(ev[1].state == State::good);
+}
+
+TEST_CASE("replace puts a new EV into the same slot") {
+  EvTable t = table(2, 1, 0);
+  REQUIRE(t.replace(us(0), 100, {777, 2}));
+  CHECK(!t.state(100).has_value());
+  CHECK(t.state(777) == State::good);
+  std::set<uint32_t> used;
+  for (int i = 0; i < 10; ++i) used.insert(t.choose(us(1), kAll, std::nullopt)->tag);
+  CHECK((used == std::set<uint32_t>{777, 200}));
+}
+
+TEST_CASE("128 EVs and 32 spares stay small; unknown policies are refused") {
+  EvTable t = table(8, 16, 4);
+  CHECK(t.memory_bytes() <= 12 * 1024);
+  CHECK(!make_policy("no-such-policy").ok());
+}
