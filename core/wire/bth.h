@@ -1,5 +1,6 @@
 // Base Transport Header as MRC uses it, and the opcodes.
-// Decides the 12 bytes of reference 2.3 and the opcode classes of 2.2; leaves what follows to the other headers.
+// Decides the 12 bytes of reference 2.3 and the opcode classes of 2.2; leaves what follows to the other
+// headers.
 #pragma once
 
 #include <cstddef>

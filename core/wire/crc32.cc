@@ -106,7 +106,9 @@ __attribute__((target("pclmul,sse4.1"))) uint32_t crc32_update_clmul(uint32_t st
 #else
 
 bool has_clmul() { return false; }
-uint32_t crc32_update_clmul(uint32_t state, base::ByteView bytes) { return crc32_update_portable(state, bytes); }
+uint32_t crc32_update_clmul(uint32_t state, base::ByteView bytes) {
+  return crc32_update_portable(state, bytes);
+}
 
 #endif
 

@@ -11,11 +11,11 @@ namespace mrc::wire {
 struct DatagramMeta {
   base::IpAddr src, dst;
   uint16_t src_port = 0, dst_port = 0;
-  uint32_t flow_label = 0;     // 20 bits, 0 over IPv4
-  uint8_t dscp = 0, ecn = 0;   // after the merge of outer and inner header (3.2)
-  uint8_t port = 0;            // local 1-based port (plane) it arrived on
-  bool icrc_verified = false;  // the driver already checked it (or the payload is elided)
-  uint32_t elided_payload = 0; // simulator: this many payload bytes are not in the datagram's bytes
+  uint32_t flow_label = 0;      // 20 bits, 0 over IPv4
+  uint8_t dscp = 0, ecn = 0;    // after the merge of outer and inner header (3.2)
+  uint8_t port = 0;             // local 1-based port (plane) it arrived on
+  bool icrc_verified = false;   // the driver already checked it (or the payload is elided)
+  uint32_t elided_payload = 0;  // simulator: this many payload bytes are not in the datagram's bytes
 };
 
 // D-01: the registered RoCEv2 port is what we send to; the digit-swapped one is accepted as well.
@@ -23,7 +23,8 @@ inline constexpr uint16_t kUdpPort = 4791, kUdpPortAlternative = 4971;
 
 inline constexpr uint8_t kEcnNotEct = 0, kEcnEct1 = 1, kEcnEct0 = 2, kEcnCe = 3;
 
-// EV of a received packet (4.2, D-04): low 16 bits of the flow label above the source port; IPv4: upper half 0.
+// EV of a received packet (4.2, D-04): low 16 bits of the flow label above the source port; IPv4: upper half
+// 0.
 uint32_t reflected_entropy(const DatagramMeta& meta);
 
 struct FlowParts {

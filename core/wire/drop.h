@@ -1,4 +1,5 @@
-// Why a received packet is not processed: the names of reference 2.17 plus our own. Every drop is counted by name.
+// Why a received packet is not processed: the names of reference 2.17 plus our own. Every drop is counted by
+// name.
 #pragma once
 
 #include <cstdint>

@@ -15,13 +15,13 @@ constexpr size_t kMaskedDwords = 8, kIcrcBytes = 4, kBthFixed = 12, kVarRes = 4;
 // Masks the variant fields of an IP header (IPv4 with options, or IPv6) in place.
 void mask_ip(uint8_t* ip) {
   if (ip[0] >> 4 == 4) {
-    ip[1] = 0xFF;                  // TOS
-    ip[8] = 0xFF;                  // TTL
-    ip[10] = ip[11] = 0xFF;        // header checksum
+    ip[1] = 0xFF;            // TOS
+    ip[8] = 0xFF;            // TTL
+    ip[10] = ip[11] = 0xFF;  // header checksum
   } else {
-    ip[0] |= 0x0F;                 // traffic class and flow label
+    ip[0] |= 0x0F;  // traffic class and flow label
     ip[1] = ip[2] = ip[3] = 0xFF;
-    ip[7] = 0xFF;                  // hop limit
+    ip[7] = 0xFF;  // hop limit
   }
 }
 

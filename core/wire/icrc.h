@@ -13,14 +13,15 @@ namespace mrc::wire {
 // crc = ~crc32_update(crc32_update(kCrc32Init, head), payload).
 inline constexpr uint32_t kCrc32Init = 0xFFFFFFFF;
 uint32_t crc32_update(uint32_t state, base::ByteView bytes);
-// The two ways crc32_update chooses from at run time; equal on every input. Call the second only if has_clmul().
+// The two ways crc32_update chooses from at run time; equal on every input. Call the second only if
+// has_clmul().
 uint32_t crc32_update_portable(uint32_t state, base::ByteView bytes);
 uint32_t crc32_update_clmul(uint32_t state, base::ByteView bytes);
 bool has_clmul();
 
-// State after the eight 0xFF bytes and the masked IP and UDP headers described by `meta`, for a UDP payload of
-// `udp_payload` bytes including the iCRC. IPv4 identification is taken as 0 and DF as 1 (what an unconnected
-// Linux socket sends with PMTU discovery on).
+// State after the eight 0xFF bytes and the masked IP and UDP headers described by `meta`, for a UDP payload
+// of `udp_payload` bytes including the iCRC. IPv4 identification is taken as 0 and DF as 1 (what an
+// unconnected Linux socket sends with PMTU discovery on).
 uint32_t icrc_prefix(const DatagramMeta& meta, size_t udp_payload);
 // Feeds BTH (at the start of `head`, at least 12 bytes) with var_res masked, then the rest of `head`.
 uint32_t icrc_head(uint32_t state, base::ByteView head);

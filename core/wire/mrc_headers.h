@@ -47,7 +47,9 @@ struct Tseth {
   uint16_t reserved = 0;
   uint8_t ftype = kFtypeTimestamp;
   // An unknown ftype means: no usable timestamp (2.5).
-  [[nodiscard]] constexpr uint16_t echo() const { return ftype == kFtypeTimestamp ? tx_timestamp : uint16_t{0}; }
+  [[nodiscard]] constexpr uint16_t echo() const {
+    return ftype == kFtypeTimestamp ? tx_timestamp : uint16_t{0};
+  }
   bool operator==(const Tseth&) const = default;
 };
 

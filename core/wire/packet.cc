@@ -8,17 +8,28 @@ namespace {
 
 constexpr size_t kIcrcBytes = 4;
 
-// Checks 7: all extension headers lie inside `body` (what follows BTH, without iCRC). Advances `body` past them.
+// Checks 7: all extension headers lie inside `body` (what follows BTH, without iCRC). Advances `body` past
+// them.
 DropReason parse_extensions(base::ByteView& body, Packet& out) {
   const size_t need = extension_bytes(out.bth);
   if (body.size() < need) return DropReason::truncated;
   size_t at = 0;
   switch (static_cast<Opcode>(out.bth.opcode)) {
-    case Opcode::transport_ack: parse_aeth(body, out.aeth); break;
-    case Opcode::endpoint_request: parse_erth(body, out.erth); break;
-    case Opcode::endpoint_response: parse_eeth(body, out.eeth); break;
-    case Opcode::nack: parse_neth(body, out.neth); break;
-    case Opcode::reliability_probe: parse_peth(body, out.peth); break;
+    case Opcode::transport_ack:
+      parse_aeth(body, out.aeth);
+      break;
+    case Opcode::endpoint_request:
+      parse_erth(body, out.erth);
+      break;
+    case Opcode::endpoint_response:
+      parse_eeth(body, out.eeth);
+      break;
+    case Opcode::nack:
+      parse_neth(body, out.neth);
+      break;
+    case Opcode::reliability_probe:
+      parse_peth(body, out.peth);
+      break;
     case Opcode::sack:
       parse_seth(body, out.seth);
       parse_cc_state(body.subspan(kSethBytes), out.cc);
@@ -65,23 +76,40 @@ DropReason parse_body(base::ByteView body, uint32_t elided, Packet& out) {
 
 const char* name(DropReason r) {
   switch (r) {
-    case DropReason::none: return "none";
-    case DropReason::truncated: return "truncated";
-    case DropReason::bad_length: return "bad_length";
-    case DropReason::bad_icrc: return "bad_icrc";
-    case DropReason::bad_tver: return "bad_tver";
-    case DropReason::bad_opcode: return "bad_opcode";
-    case DropReason::bad_qpn: return "bad_qpn";
-    case DropReason::bad_pkey: return "bad_pkey";
-    case DropReason::bad_peer: return "bad_peer";
-    case DropReason::trimmed_control: return "trimmed_control";
-    case DropReason::fragment: return "fragment";
-    case DropReason::not_mrc_port: return "not_mrc_port";
-    case DropReason::stale_generation: return "stale_generation";
-    case DropReason::bad_ack: return "bad_ack";
-    case DropReason::not_receiving: return "not_receiving";
-    case DropReason::not_udp: return "not_udp";
-    case DropReason::count_: break;
+    case DropReason::none:
+      return "none";
+    case DropReason::truncated:
+      return "truncated";
+    case DropReason::bad_length:
+      return "bad_length";
+    case DropReason::bad_icrc:
+      return "bad_icrc";
+    case DropReason::bad_tver:
+      return "bad_tver";
+    case DropReason::bad_opcode:
+      return "bad_opcode";
+    case DropReason::bad_qpn:
+      return "bad_qpn";
+    case DropReason::bad_pkey:
+      return "bad_pkey";
+    case DropReason::bad_peer:
+      return "bad_peer";
+    case DropReason::trimmed_control:
+      return "trimmed_control";
+    case DropReason::fragment:
+      return "fragment";
+    case DropReason::not_mrc_port:
+      return "not_mrc_port";
+    case DropReason::stale_generation:
+      return "stale_generation";
+    case DropReason::bad_ack:
+      return "bad_ack";
+    case DropReason::not_receiving:
+      return "not_receiving";
+    case DropReason::not_udp:
+      return "not_udp";
+    case DropReason::count_:
+      break;
   }
   return "unknown";
 }
@@ -101,13 +129,20 @@ size_t extension_bytes(const Bth& bth) {
   if (!is_known(bth.opcode)) return 0;
   const auto op = static_cast<Opcode>(bth.opcode);
   switch (op) {
-    case Opcode::transport_ack: return kAethBytes;
-    case Opcode::endpoint_request: return kErthBytes;
-    case Opcode::endpoint_response: return kEethBytes;
-    case Opcode::sack: return kSethBytes + kCcStateBytes;
-    case Opcode::nack: return kNethBytes;
-    case Opcode::reliability_probe: return kPethBytes;
-    default: return kMethBytes + (bth.ts ? kTsethBytes : 0) + kRethBytes + (has_imm(op) ? kImmDtBytes : 0);
+    case Opcode::transport_ack:
+      return kAethBytes;
+    case Opcode::endpoint_request:
+      return kErthBytes;
+    case Opcode::endpoint_response:
+      return kEethBytes;
+    case Opcode::sack:
+      return kSethBytes + kCcStateBytes;
+    case Opcode::nack:
+      return kNethBytes;
+    case Opcode::reliability_probe:
+      return kPethBytes;
+    default:
+      return kMethBytes + (bth.ts ? kTsethBytes : 0) + kRethBytes + (has_imm(op) ? kImmDtBytes : 0);
   }
 }
 
@@ -145,11 +180,21 @@ size_t emit_headers(const Packet& p, uint8_t* buffer) {
   uint8_t* at = buffer + emit_bth(p.bth, buffer);
   const auto op = static_cast<Opcode>(p.bth.opcode);
   switch (op) {
-    case Opcode::transport_ack: at += emit_aeth(p.aeth, at); break;
-    case Opcode::endpoint_request: at += emit_erth(p.erth, at); break;
-    case Opcode::endpoint_response: at += emit_eeth(p.eeth, at); break;
-    case Opcode::nack: at += emit_neth(p.neth, at); break;
-    case Opcode::reliability_probe: at += emit_peth(p.peth, at); break;
+    case Opcode::transport_ack:
+      at += emit_aeth(p.aeth, at);
+      break;
+    case Opcode::endpoint_request:
+      at += emit_erth(p.erth, at);
+      break;
+    case Opcode::endpoint_response:
+      at += emit_eeth(p.eeth, at);
+      break;
+    case Opcode::nack:
+      at += emit_neth(p.neth, at);
+      break;
+    case Opcode::reliability_probe:
+      at += emit_peth(p.peth, at);
+      break;
     case Opcode::sack:
       at += emit_seth(p.seth, at);
       at += emit_cc_state(p.cc, at);

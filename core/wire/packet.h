@@ -1,6 +1,6 @@
 // CONTRACT. Decoded form of one MRC datagram: BTH, the extension headers of its opcode, payload.
-// Decides checks 1, 4..8 and the trim path of reference 2.17 and the header order of 2.1; leaves the IP and UDP
-// checks to frame.h (or the kernel), QPN, P_Key and peer to the engine, payload rules to the responder.
+// Decides checks 1, 4..8 and the trim path of reference 2.17 and the header order of 2.1; leaves the IP and
+// UDP checks to frame.h (or the kernel), QPN, P_Key and peer to the engine, payload rules to the responder.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,8 @@ struct Packet {
 };
 
 // Checks 1 and 4..8 of 2.17 on a UDP payload (BTH .. iCRC) that is not trimmed, and fills `out`. Never reads
-// past `bytes`. With meta.elided_payload > 0 `bytes` ends after the extension headers (no payload, pad or iCRC).
+// past `bytes`. With meta.elided_payload > 0 `bytes` ends after the extension headers (no payload, pad or
+// iCRC).
 DropReason parse_datagram(const DatagramMeta& meta, base::ByteView bytes, Packet& out);
 // Checks 1 and 5..8 on BTH .. pad without an iCRC: the form that vectors of layer IB have.
 DropReason parse_ib(base::ByteView ib, Packet& out);
@@ -54,7 +55,8 @@ constexpr size_t trimmed_bytes(bool ts) { return kBthBytes + kMethBytes + (ts ? 
 // Zero bytes that fill a payload up to a multiple of 4 (BTH.pad).
 constexpr uint8_t pad_bytes(size_t payload) { return static_cast<uint8_t>((4 - (payload & 3)) & 3); }
 
-// Emits BTH and the opcode's extension headers (no payload) into `buffer` (>= kMaxHeaderBytes); returns the size.
+// Emits BTH and the opcode's extension headers (no payload) into `buffer` (>= kMaxHeaderBytes); returns the
+// size.
 inline constexpr size_t kMaxHeaderBytes = 52;
 size_t emit_headers(const Packet& p, uint8_t* buffer);
 

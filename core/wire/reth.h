@@ -11,7 +11,7 @@ namespace mrc::wire {
 inline constexpr size_t kRethBytes = 16, kImmDtBytes = 4;
 
 struct Reth {
-  uint64_t va = 0;      // where the payload of this packet goes
+  uint64_t va = 0;  // where the payload of this packet goes
   uint32_t r_key = 0;
   uint32_t dmalen = 0;  // length of the whole message
   bool operator==(const Reth&) const = default;

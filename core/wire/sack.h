@@ -1,5 +1,6 @@
 // SETH and CC_STATE of a reliability SACK (reference 2.9, 2.10).
-// Decides the layout; leaves which PSNs a SACK speaks of, and what m means for a path, to reliability/ and ev/.
+// Decides the layout; leaves which PSNs a SACK speaks of, and what m means for a path, to reliability/ and
+// ev/.
 #pragma once
 
 #include <cstddef>

@@ -44,7 +44,8 @@ size_t emit_ipv4(const Ipv4& h, uint8_t* p) {
   p[1] = traffic_class(h.dscp, h.ecn);
   base::store_be16(p + 2, h.total_length);
   base::store_be16(p + 4, h.id);
-  base::store_be16(p + 6, static_cast<uint16_t>((h.df ? 0x4000 : 0) | (h.mf ? 0x2000 : 0) | (h.fragment_offset & 0x1FFF)));
+  base::store_be16(
+      p + 6, static_cast<uint16_t>((h.df ? 0x4000 : 0) | (h.mf ? 0x2000 : 0) | (h.fragment_offset & 0x1FFF)));
   p[8] = h.ttl;
   p[9] = h.protocol;
   base::store_be16(p + 10, 0);

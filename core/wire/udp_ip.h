@@ -15,12 +15,12 @@ inline constexpr uint8_t kProtoUdp = 17, kProtoIpv6 = 41, kProtoRouting = 43, kP
 inline constexpr uint8_t kDefaultHopLimit = 64;
 
 struct Ipv4 {
-  base::IpAddr src, dst;   // v4-mapped
+  base::IpAddr src, dst;  // v4-mapped
   uint8_t dscp = 0, ecn = 0, ttl = kDefaultHopLimit, protocol = kProtoUdp;
   uint16_t id = 0, total_length = 0, checksum = 0;
   bool df = true, mf = false;
-  uint16_t fragment_offset = 0;      // unit 8 bytes
-  uint8_t header_bytes = kIpv4Bytes; // options are skipped, never emitted
+  uint16_t fragment_offset = 0;       // unit 8 bytes
+  uint8_t header_bytes = kIpv4Bytes;  // options are skipped, never emitted
   [[nodiscard]] constexpr bool is_fragment() const { return mf || fragment_offset != 0; }
 };
 // False: shorter than the header says, or a header length below 20.
@@ -47,7 +47,8 @@ size_t emit_udp(const Udp& h, uint8_t* p);
 // `sum` carries over from earlier pieces, all of which must have even length.
 uint32_t ones_sum(base::ByteView b, uint32_t sum = 0);
 // UDP checksum over the pseudo header of src/dst, the header (its checksum field taken as 0) and the payload.
-// Never 0: a computed 0 is sent as 0xFFFF, because 0 means "none" and IPv6 peers would drop it (RFC 8200 8.1).
+// Never 0: a computed 0 is sent as 0xFFFF, because 0 means "none" and IPv6 peers would drop it (RFC
+// 8200 8.1).
 uint16_t udp_checksum(const base::IpAddr& src, const base::IpAddr& dst, base::ByteView udp_datagram);
 
 }  // namespace mrc::wire

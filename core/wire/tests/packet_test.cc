@@ -1,133 +1,123 @@
 #include "wire/packet.h"
 
-#include <array>
-#include <string>
-#include <vector>
-
 #include "base/rng.h"
 #include "testing/check.h"
+#include "wire/tests/bytes.h"
 
-using namespace mrc::wire;  // NOLINT(google-build-using-namespace)
-using mrc::base::ByteView;
-
+namespace mrc::wire {
 namespace {
 
-std::vector<uint8_t> unhex(const std::string& s) {
-  std::vector<uint8_t> out;
-  for (size_t i = 0; i + 1 < s.size(); i += 2) out.push_back(static_cast<uint8_t>(std::stoi(s.substr(i, 2), nullptr, 16)));
-  return out;
+const DatagramMeta kVerified = [] {
+  DatagramMeta m;
+  m.icrc_verified = true;
+  return m;
+}();
+
+// A Write Only with Immediate and TSETH: every data header is present. 12 + 4 + 4 + 16 + 4 + 4 of payload.
+std::vector<uint8_t> write_only_imm() {
+  Packet p;
+  p.bth.opcode = 0xCB;
+  p.bth.ts = true;
+  p.bth.pad = 1;
+  std::vector<uint8_t> b(kMaxHeaderBytes);
+  b.resize(emit_headers(p, b.data()));
+  b.insert(b.end(), {1, 2, 3, 0, 0xAA, 0xBB, 0xCC, 0xDD});
+  return b;
 }
 
-// Reference vector pkt_ipv6_write_only_stev, from BTH to the iCRC, and what its IP and UDP headers say.
-const std::vector<uint8_t> kWriteOnly =
-    unhex("ca00ffff000000128000abcd0000000300000000000010000102030400000008000102030405060716304dcf");
-DatagramMeta write_only_meta() {
-  DatagramMeta m;
-  m.src.bytes = {0xfd, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0xa};
-  m.dst.bytes = {0xfd, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0xb};
-  m.src_port = 0xA0B0;
-  m.dst_port = 4791;
-  m.flow_label = 0x102;
-  m.dscp = 4;
-  m.ecn = 2;
-  return m;
+TEST_CASE("packet: opcodes have their classes") {
+  int known = 0;
+  for (unsigned v = 0; v < 256; ++v) {
+    const auto op = static_cast<Opcode>(v);
+    known += is_known(static_cast<uint8_t>(v)) ? 1 : 0;
+    CHECK(!is_data(op) || (v >= 0xC6 && v <= 0xCB));
+    CHECK(!has_imm(op) || is_last(op));
+  }
+  CHECK_EQ(known, 12);
+  CHECK(is_first(Opcode::write_only) && is_last(Opcode::write_only) && !is_last(Opcode::write_middle));
+}
+
+TEST_CASE("packet: cuts at every length, elided or not") {
+  const auto b = write_only_imm();
+  Packet p;
+  for (size_t n = 0; n <= b.size(); ++n) {
+    const std::vector<uint8_t> cut(b.begin(), b.begin() + static_cast<std::ptrdiff_t>(n));
+    const DropReason want = n < 12   ? DropReason::truncated
+                            : n < 16 ? DropReason::bad_icrc
+                            : n < 44 ? DropReason::truncated
+                            : n < 45 ? DropReason::bad_length
+                                     : DropReason::none;
+    CHECK_EQ(static_cast<int>(parse_datagram(kVerified, cut, p)), static_cast<int>(want));
+    DatagramMeta m;
+    m.elided_payload = 3;
+    CHECK((parse_datagram(m, cut, p) == DropReason::none) == (n >= 40));
+  }
+  REQUIRE(parse_datagram(kVerified, b, p) == DropReason::none);
+  CHECK_EQ(p.payload.size(), 3u);
+}
+
+TEST_CASE("packet: the first failing check names the reason") {
+  auto b = write_only_imm();
+  Packet p;
+  b[1] |= 0x01;
+  b[0] = 0x0A;
+  CHECK(parse_datagram({}, b, p) == DropReason::bad_icrc);
+  CHECK(parse_datagram(kVerified, b, p) == DropReason::bad_tver);
+  b[1] &= 0xF0;
+  CHECK(parse_datagram(kVerified, b, p) == DropReason::bad_opcode);
+  b[0] = 0xCB;
+  b[1] = 0x30;
+  b.resize(40 + 2 + 4);
+  CHECK(parse_datagram(kVerified, b, p) == DropReason::bad_length);
+}
+
+TEST_CASE("packet: headers of every opcode round-trip") {
+  base::Rng rng(3);
+  const uint8_t opcodes[] = {0xC6, 0xC7, 0xC8, 0xC9, 0xCA, 0xCB, 0xD1, 0xD8, 0xD9, 0xDC, 0xDD, 0xDE};
+  for (const uint8_t op : opcodes) {
+    for (int i = 0; i < 200; ++i) {
+      std::vector<uint8_t> in(kMaxHeaderBytes);
+      for (auto& x : in) x = static_cast<uint8_t>(rng.next());
+      in[0] = op;
+      in[1] &= 0xC0;
+      Packet p;
+      REQUIRE(parse_ib(in, p) == DropReason::none);
+      std::vector<uint8_t> out(kMaxHeaderBytes, 0xEE), again(kMaxHeaderBytes, 0xDD);
+      const size_t n = emit_headers(p, out.data());
+      CHECK_EQ(n, kBthBytes + extension_bytes(p.bth));
+      out.resize(n);
+      Packet q;
+      REQUIRE(parse_ib(out, q) == DropReason::none);
+      again.resize(emit_headers(q, again.data()));
+      CHECK(out == again);
+      CHECK(p.bth == q.bth);
+      CHECK(p.seth == q.seth && p.cc == q.cc && p.neth == q.neth && p.peth == q.peth);
+    }
+  }
+}
+
+TEST_CASE("packet: trim path") {
+  const auto b = write_only_imm();
+  Packet p;
+  CHECK(parse_trimmed(base::ByteView(b).first(20), p) == DropReason::none);
+  CHECK(parse_trimmed(base::ByteView(b).first(19), p) == DropReason::truncated);
+  CHECK(parse_trimmed(base::ByteView(b).first(11), p) == DropReason::truncated);
+  auto c = b;
+  c[0] = 0xDC;
+  CHECK(parse_trimmed(c, p) == DropReason::trimmed_control);
+}
+
+TEST_CASE("packet: pkey and dqp rules") {
+  CHECK(pkey_matches(0xFFFF, 0x7FFF));
+  CHECK(!pkey_matches(0x7FFF, 0x7FFF));
+  CHECK(!pkey_matches(0xFFFF, 0xFFFE));
+  Bth h;
+  h.opcode = 0xD8;
+  h.dqp = 2;
+  CHECK(dqp_class_matches(h));
+  h.opcode = 0xCA;
+  CHECK(!dqp_class_matches(h));
 }
 
 }  // namespace
-
-TEST_CASE("crc32: check value, both paths, every length and split") {
-  const std::string check = "123456789";
-  const ByteView v(reinterpret_cast<const uint8_t*>(check.data()), check.size());
-  CHECK_EQ(~crc32_update(kCrcInit, v), 0xCBF43926u);
-  std::vector<uint8_t> data(700);
-  mrc::base::Rng rng(1);
-  for (auto& b : data) b = static_cast<uint8_t>(rng.next());
-  for (size_t n = 0; n <= data.size(); ++n) {
-    const uint32_t want = crc32_update_portable(kCrcInit, ByteView(data.data(), n));
-    CHECK_EQ(crc32_update(kCrcInit, ByteView(data.data(), n)), want);
-    const size_t cut = n / 3;
-    CHECK_EQ(crc32_update(crc32_update(kCrcInit, ByteView(data.data(), cut)), ByteView(data.data() + cut, n - cut)), want);
-  }
-}
-
-TEST_CASE("a write only packet parses, and its iCRC does not see class, label or hop limit") {
-  Packet p;
-  DatagramMeta m = write_only_meta();
-  REQUIRE(parse_datagram(m, kWriteOnly, p) == DropReason::none);
-  CHECK_EQ(p.bth.dqp, 18u);
-  CHECK_EQ(p.bth.psn, 0xABCDu);
-  CHECK(p.bth.a);
-  CHECK_EQ(p.meth.msn, 3);
-  CHECK_EQ(p.reth.va, 0x1000u);
-  CHECK_EQ(p.reth.dmalen, 8u);
-  CHECK_EQ(p.payload.size(), 8u);
-  m.flow_label = 0xFFFFF;
-  m.dscp = 63;
-  m.ecn = 3;
-  CHECK(parse_datagram(m, kWriteOnly, p) == DropReason::none);
-  m.src_port ^= 1;
-  CHECK(parse_datagram(m, kWriteOnly, p) == DropReason::bad_icrc);
-}
-
-TEST_CASE("every flipped bit that is covered is found; only the variant byte is not") {
-  Packet p;
-  const DatagramMeta m = write_only_meta();
-  for (size_t bit = 0; bit < kWriteOnly.size() * 8; ++bit) {
-    auto b = kWriteOnly;
-    b[bit / 8] = static_cast<uint8_t>(b[bit / 8] ^ (1u << (bit % 8)));
-    const bool variant = bit / 8 == 4;
-    CHECK((parse_datagram(m, b, p) == DropReason::none) == variant);
-  }
-}
-
-TEST_CASE("cut anywhere, a packet is dropped with a reason and never read past its end") {
-  Packet p;
-  for (size_t n = 0; n < kWriteOnly.size(); ++n) {
-    std::vector<uint8_t> b(kWriteOnly.begin(), kWriteOnly.begin() + static_cast<long>(n));
-    const DropReason r = parse_datagram(write_only_meta(), b, p);
-    CHECK(r == (n < 16 ? DropReason::truncated : DropReason::bad_icrc));
-    CHECK(parse_ib(b, p) != DropReason::none || n >= 32);
-  }
-}
-
-TEST_CASE("trimmed packets need BTH, METH and the TSETH they announce") {
-  Packet p;
-  const auto full = unhex("ca00ffff000000129000abcd000000030f0f0001");
-  CHECK(parse_trimmed(full, p) == DropReason::none);
-  CHECK_EQ(p.tseth.tx_timestamp, 0x0F0F);
-  CHECK(parse_trimmed(ByteView(full.data(), 19), p) == DropReason::truncated);
-  CHECK(parse_trimmed(ByteView(full.data(), 11), p) == DropReason::truncated);
-  auto control = full;
-  control[0] = 0xDC;
-  CHECK(parse_trimmed(control, p) == DropReason::trimmed_control);
-}
-
-TEST_CASE("every opcode emits what it parses") {
-  mrc::base::Rng rng(5);
-  for (int op = 0; op < 256; ++op) {
-    if (!is_known(static_cast<uint8_t>(op))) continue;
-    std::array<uint8_t, kMaxHeaderBytes> raw{};
-    for (auto& b : raw) b = static_cast<uint8_t>(rng.next());
-    raw[0] = static_cast<uint8_t>(op);
-    raw[1] &= 0xC0;   // tver 0, pad 0
-    Packet p;
-    REQUIRE(parse_ib(raw, p) == DropReason::none);
-    std::array<uint8_t, kMaxHeaderBytes> again{};
-    const size_t n = emit_headers(p, again.data());
-    CHECK_EQ(n, Bth::kSize + extension_size(p.bth));
-    Packet q;
-    REQUIRE(parse_ib(ByteView(again.data(), n), q) == DropReason::none);
-    std::array<uint8_t, kMaxHeaderBytes> third{};
-    CHECK_EQ(emit_headers(q, third.data()), n);
-    CHECK(again == third);
-  }
-}
-
-TEST_CASE("entropy reflection: flow label over source port, upper half 0 over IPv4") {
-  DatagramMeta m = write_only_meta();
-  CHECK_EQ(reflected_entropy(m), 0x0102A0B0u);
-  m.flow_label = 0xF0102;   // bits above 16 are not part of the EV (D-20)
-  CHECK_EQ(reflected_entropy(m), 0x0102A0B0u);
-  m.src = mrc::base::IpAddr::v4(10, 0, 0, 1);
-  CHECK_EQ(reflected_entropy(m), 0x0000A0B0u);
-}
+}  // namespace mrc::wire
