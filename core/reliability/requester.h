@@ -1,6 +1,7 @@
 // The sending half of one QP direction: which PSN carries what, which are lost, when a work request is done.
-// Decides segmentation, windows 1 and 3 of reference 5.3, loss (5.7), NACK and Transport ACK handling (5.8, 5.9);
-// leaves the EV to ev/, the congestion window to cc/, and packets, ports and probe identities to engine/.
+// Decides segmentation, windows 1 and 3 of reference 5.3, loss (5.7), NACK and Transport ACK handling
+// (5.8, 5.9); leaves the EV to ev/, the congestion window to cc/, and packets, ports and probe identities to
+// engine/.
 #pragma once
 
 #include <cstdint>
@@ -21,40 +22,54 @@ using base::Psn;
 
 struct RequesterConfig {
   Psn sq_psn;
-  uint32_t pmtu = 1024;               // payload bytes of a full packet
-  uint32_t mpr = 1024;                // PSNs (128 x the attribute)
-  uint32_t mpr_sender_slack = 0;      // D-07
+  uint32_t pmtu = 1024;           // payload bytes of a full packet
+  uint32_t mpr = 1024;            // PSNs (128 x the attribute)
+  uint32_t mpr_sender_slack = 0;  // D-07
   bool dynamic_mpr = false;
-  uint16_t max_wimm = 128;            // WIMMs in flight granted by the peer
-  uint16_t first_rqmsn = 0;           // D-10
-  uint32_t max_send_wr = 4096;        // queued work requests, ENOMEM beyond
-  uint8_t timeout = 12, linear_cnt = 7, exp_cnt = 8;   // 5.7; exp_cnt 25 = forever
-  Duration min_ack_timeout = Duration::micros(1);      // D-15 clamp (software drivers: 1 ms)
-  // Above zero: the retry budget is replaced by "no progress for this long"; retries back off to hold_retry_cap at most.
+  uint16_t max_wimm = 128;                            // WIMMs in flight granted by the peer
+  uint16_t first_rqmsn = 0;                           // D-10
+  uint32_t max_send_wr = 4096;                        // queued work requests, ENOMEM beyond
+  uint8_t timeout = 12, linear_cnt = 7, exp_cnt = 8;  // 5.7; exp_cnt 25 = forever
+  Duration min_ack_timeout = Duration::micros(1);     // D-15 clamp (software drivers: 1 ms)
+  // Above zero: the retry budget is replaced by "no progress for this long"; retries back off to
+  // hold_retry_cap at most.
   Duration hold_time{};
   Duration hold_retry_cap = Duration::millis(50);
   double reorder_bytes_factor = 1.5;
   uint32_t reorder_min_packets = 5;
-  double reorder_time_factor = 1.0;   // 1.5 with trimming
-  Duration reorder_min_time{};        // floor of rule (b): scheduling noise of a software host
+  double reorder_time_factor = 1.0;  // 1.5 with trimming
+  Duration reorder_min_time{};       // floor of rule (b): scheduling noise of a software host
 };
 
 enum class WrOpcode : uint8_t { rdma_write, rdma_write_imm };
 struct WorkRequest {
   uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::rdma_write;
-  uint64_t local_addr = 0;            // address the driver reads payload from; never dereferenced here
-  uint32_t length = 0;                // <= 2^31
+  uint64_t local_addr = 0;  // address the driver reads payload from; never dereferenced here
+  uint32_t length = 0;      // <= 2^31
   uint64_t remote_va = 0;
   uint32_t rkey = 0, imm = 0;
   bool signaled = true, solicited = false;
 };
 
-enum class Status : uint8_t {         // reference 10.3
-  success, local_length_error, local_protection_error, local_qp_operation_error, flush_error,
-  retry_exceeded, remote_invalid_request, remote_access_error, remote_operation_error,
+enum class Status : uint8_t {  // reference 10.3
+  success,
+  local_length_error,
+  local_protection_error,
+  local_qp_operation_error,
+  flush_error,
+  retry_exceeded,
+  remote_invalid_request,
+  remote_access_error,
+  remote_operation_error,
 };
-struct SendCompletion { uint64_t wr_id = 0; Status status = Status::success; WrOpcode opcode{}; uint32_t length = 0; uint8_t vendor_err = 0; };
+struct SendCompletion {
+  uint64_t wr_id = 0;
+  Status status = Status::success;
+  WrOpcode opcode{};
+  uint32_t length = 0;
+  uint8_t vendor_err = 0;
+};
 
 // One packet that may go out now. `peek` builds it, `commit` makes it happen.
 struct PlannedPacket {
@@ -64,7 +79,7 @@ struct PlannedPacket {
   uint64_t va = 0;
   uint32_t rkey = 0, dmalen = 0, imm = 0;
   uint64_t local_addr = 0;
-  uint32_t length = 0;                // payload bytes
+  uint32_t length = 0;  // payload bytes
   bool rtx = false, solicited = false;
   bool last_of_message = false;
   bool last_before_idle = false;      // nothing more to send, or the PSN window closes after it
@@ -79,38 +94,51 @@ struct Timing {
 
 struct SackView {
   Psn cack;
-  Psn bitmap_base;                    // PSN of bit 0
+  Psn bitmap_base;  // PSN of bit 0
   uint64_t bitmap = 0;
-  uint32_t rcvd_bytes = 0;            // 24-bit counter, valid if has_cc
+  uint32_t rcvd_bytes = 0;  // 24-bit counter, valid if has_cc
   bool has_cc = true;
   uint8_t mpr = 0;
-  std::optional<Psn> trigger;         // ack_psn; absent with pr = 1
+  std::optional<Psn> trigger;  // ack_psn; absent with pr = 1
   bool rtx_echo = false;
-  uint16_t echo_timestamp = 0;        // valid if has_cc and nonzero
+  uint16_t echo_timestamp = 0;  // valid if has_cc and nonzero
 };
-struct NackView { wire::NackReason reason{}; Psn psn; uint32_t entropy = 0; uint16_t echo_timestamp = 0; };
+struct NackView {
+  wire::NackReason reason{};
+  Psn psn;
+  uint32_t entropy = 0;
+  uint16_t echo_timestamp = 0;
+};
 
 enum class LossCause : uint8_t { inferred, probe, timeout };
-struct Loss { Psn psn; uint32_t tag = 0; uint8_t port = 0; int64_t nominal = 0; Instant sent_at; LossCause cause{}; };
+struct Loss {
+  Psn psn;
+  uint32_t tag = 0;
+  uint8_t port = 0;
+  int64_t nominal = 0;
+  Instant sent_at;
+  LossCause cause{};
+};
 
 // What one event did; the engine hands the parts to ev and cc. Reused buffers: clear() before each call.
 struct Effects {
-  bool valid = true;                  // false: psn beyond what was ever sent (`bad_ack`); nothing else is set
-  bool progress = false;              // unack_psn moved
-  int64_t newly_bytes = 0;            // rcvd_bytes delta x 256
-  std::optional<Duration> rtt;        // valid sample (7.4)
-  std::vector<Loss> losses;           // each transmission once
+  bool valid = true;            // false: psn beyond what was ever sent (`bad_ack`); nothing else is set
+  bool progress = false;        // unack_psn moved
+  int64_t newly_bytes = 0;      // rcvd_bytes delta x 256
+  std::optional<Duration> rtt;  // valid sample (7.4)
+  std::vector<Loss> losses;     // each transmission once
   // Exactly one transmission refused by the NACK, if it was the latest one of its PSN:
-  bool nack_counted = false;          // its nominal must leave inflight
+  bool nack_counted = false;  // its nominal must leave inflight
   int64_t nack_nominal = 0;
-  uint32_t spurious = 0;              // packets declared lost whose original arrived after all
-  bool fatal = false;                 // the QP must go to ERR; completions are already queued
+  uint32_t spurious = 0;  // packets declared lost whose original arrived after all
+  bool fatal = false;     // the QP must go to ERR; completions are already queued
   void clear();
 };
 
 struct RequesterCounters {
-  uint64_t data_tx = 0, rtx_trimmed = 0, rtx_lasthop = 0, rtx_other_nack = 0, rtx_inferred = 0, rtx_probe = 0, rtx_timeout = 0,
-           rtx_ack_solicit = 0, spurious = 0, bad_ack = 0, timeouts = 0, window_full = 0, wimm_blocked = 0;
+  uint64_t data_tx = 0, rtx_trimmed = 0, rtx_lasthop = 0, rtx_other_nack = 0, rtx_inferred = 0, rtx_probe = 0,
+           rtx_timeout = 0, rtx_ack_solicit = 0, spurious = 0, bad_ack = 0, timeouts = 0, window_full = 0,
+           wimm_blocked = 0;
 };
 
 class Requester {
@@ -138,7 +166,7 @@ class Requester {
   // Call after on_sack of the same packet: PSNs sent before the probe and still missing are lost if the
   // answer shows low delay.
   void on_probe_answer(Instant now, Instant probe_sent_at, Duration rtt, Effects& out);
-  [[nodiscard]] Instant next_timeout() const;      // ACK timer
+  [[nodiscard]] Instant next_timeout() const;  // ACK timer
   void on_timeout(Instant now, Effects& out);
   // A port came back: retry now instead of at the end of a long back-off.
   void retry_now(Instant now);
@@ -146,9 +174,9 @@ class Requester {
   // Completes everything outstanding: the oldest with `first`, the rest flushed (5.11).
   void fail(Status first, uint8_t vendor_err = 0);
 
-  [[nodiscard]] bool idle() const;                 // nothing queued, nothing outstanding
-  [[nodiscard]] int64_t outstanding_nominal() const;   // sum over packets INFLIGHT (7.3 repair rule)
-  [[nodiscard]] uint32_t queued() const;           // work requests not completed
+  [[nodiscard]] bool idle() const;                    // nothing queued, nothing outstanding
+  [[nodiscard]] int64_t outstanding_nominal() const;  // sum over packets INFLIGHT (7.3 repair rule)
+  [[nodiscard]] uint32_t queued() const;              // work requests not completed
   [[nodiscard]] Psn next_psn() const;
   [[nodiscard]] Psn unack_psn() const;
   [[nodiscard]] uint32_t retry_used() const;
