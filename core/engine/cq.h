@@ -1,6 +1,8 @@
 // Completion queues: a bounded ring of completions and the one-shot notification of verbs.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>

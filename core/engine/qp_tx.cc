@@ -143,7 +143,7 @@ TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Tran
   p.reth = wire::Reth{plan->va, plan->rkey, plan->dmalen};
   p.imm.imm = plan->imm;
 
-  const uint32_t headers = 12 + 4 + (p.bth.ts ? 4 : 0) + 16 + (wire::has_imm(plan->opcode) ? 4 : 0);
+  const auto headers = static_cast<uint32_t>(wire::kBthBytes + wire::extension_bytes(p.bth));
   const int64_t nominal = kUdpAndPad + headers + plan->length + p.bth.pad + 4;
   p.bth.a = plan->last_of_message || plan->last_before_idle ||
             cc_->wants_ack(nominal, attr_.sack_bytes.value_or(reliability::ResponderConfig{}.sack_bytes));

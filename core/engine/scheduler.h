@@ -2,6 +2,7 @@
 // A QP sits in at most one list; both operations are O(1) for any number of QPs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,7 @@ class Scheduler {
   }
   // It has something, but no port can take it now.
   void blocked(uint32_t slot) {
+    if (slot >= where_.size()) where_.resize(slot + 1, Where::none);
     if (slot >= listed_.size()) listed_.resize(slot + 1, false);
     where_[slot] = Where::blocked;
     if (listed_[slot]) return;   // a stale entry of it is still in the list

@@ -1,6 +1,7 @@
 // Deadlines of many objects: an indexed binary heap, one deadline an id. O(log n) to move, O(1) to look.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -5,12 +5,12 @@
 namespace mrc::testing {
 
 namespace {
-constexpr Duration kMeanGap = Duration::millis(3);
+constexpr Duration kMeanGap = Duration::micros(150);
 }
 
 Harm::Harm(uint64_t seed, const PairConfig& pair, bool dynamic_mpr, bool trimming, std::vector<uint32_t> without)
     : rng_(seed), pair_(pair), dynamic_mpr_(dynamic_mpr), trimming_(trimming), without_(std::move(without)) {
-  next_ = Instant{} + Duration::micros(rng_.below(2000));
+  next_ = Instant{} + Duration::micros(rng_.below(200));
 }
 
 Instant Harm::heal_at() const {
@@ -34,7 +34,8 @@ impair::Rule Harm::draw_rule(base::Rng& r, Instant now) {
   }
   rule.dir = std::array<impair::Dir, 4>{impair::Dir::tx, impair::Dir::rx, impair::Dir::both, impair::Dir::both}[r.below(4)];
   rule.from = now;
-  rule.until = now + Duration::micros(100 + r.below(20'000));
+  // Mostly about a round trip to a few; now and then long enough for back-offs to grow.
+  rule.until = now + Duration::micros(20 + r.below(r.below(10) == 0 ? 20'000 : 1'500));
   const uint32_t kind = r.below(9);
   // Total loss is left to cuts of one plane; on everything at once it would only stop time.
   const uint32_t heavy = scope == 3 ? 300'000 : 1'000'000;
@@ -89,7 +90,7 @@ HarmStep Harm::draw(Instant now) {
     h.kind = HarmStep::Kind::port;
     h.side = static_cast<int>(r.below(2));
     h.port = static_cast<uint8_t>(1 + r.below(pair_.planes));
-    const Duration away = Duration::micros(50 + r.below(10'000));
+    const Duration away = Duration::micros(10 + r.below(r.below(10) == 0 ? 10'000 : 1'000));
     if (!left_out(h.index)) heals_.push_back({now + away, h.side, h.port, h.index});
     std::snprintf(b, sizeof b, "side %d port %u down for %lld us", h.side, h.port, static_cast<long long>(away.ns / 1000));
   } else if (kind < 98) {
