@@ -60,7 +60,7 @@ uint8_t MessagesRx::consume(base::Instant now, int64_t seq, const RecvSlot& s) {
 }
 
 uint8_t MessagesRx::finish(base::Instant now, int64_t seq, const RecvSlot& s) {
-  if (s.has_imm && (recvs_.empty() || !held_.empty())) {
+  if (s.has_imm && recvs_.empty()) {  // while any is held, there is none
     if (grace_.ns <= 0) return wire::kNakRemoteOperation;
     if (static_cast<uint16_t>(arriving_ - completing_) >= max_wimm_) return wire::kNakInvalidRequest;
     ++arriving_;

@@ -195,6 +195,18 @@ TEST_CASE("requester: a NAK completes before, fails at, flushes after") {
   CHECK(completed(r, Status::flush_error) == (std::vector<uint64_t>{9}));
 }
 
+TEST_CASE("requester: a NAK about what was acknowledged comes too late") {
+  Requester r(config());
+  for (uint64_t i = 0; i < 2; ++i) REQUIRE(r.post(write_of(i, 2048)) == 0);
+  send_all(r, at_us(1));
+  Effects e;
+  r.on_transport_ack(at_us(9), Psn(1), wire::kAethAck, e);
+  r.on_transport_ack(at_us(9), Psn(1), wire::kNakRemoteAccess, e);
+  CHECK(!e.fatal);
+  CHECK_EQ(r.queued(), 1u);
+  CHECK(completed(r) == (std::vector<uint64_t>{0}));
+}
+
 TEST_CASE("requester: WIMM window and numbering") {
   RequesterConfig c = config();
   c.max_wimm = 2;
