@@ -152,6 +152,7 @@ size_t emit_inner_ip(const FrameSpec& spec, size_t udp_length, uint8_t* p) {
     h.ecn = spec.meta.ecn;
     h.ttl = spec.hop_limit;
     h.id = spec.ipv4_id;
+    h.df = spec.ipv4_df;
     h.total_length = static_cast<uint16_t>(kIpv4Bytes + udp_length);
     return emit_ipv4(h, p);
   }

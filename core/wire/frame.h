@@ -48,6 +48,7 @@ struct FrameSpec {
   DatagramMeta meta;  // addresses, ports, flow label, DSCP and ECN
   uint8_t hop_limit = kDefaultHopLimit;
   uint16_t ipv4_id = 0;
+  bool ipv4_df = true;
   bool udp_checksum = false;  // false: 0, as hardware sends it
   std::optional<Encapsulation> outer;
 };
