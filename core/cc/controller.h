@@ -17,22 +17,22 @@ namespace mrc::cc {
 
 struct AckEvent {  // one SACK
   base::Instant now;
-  int64_t newly_bytes = 0;              // fresh rcvd_bytes x 256, 0 for an old SACK
-  bool ecn = false;                     // SETH.m == SKIP_ONCE, nothing else (D-26)
-  std::optional<base::Duration> rtt;    // valid sample only
+  int64_t newly_bytes = 0;            // fresh rcvd_bytes x 256, 0 for an old SACK
+  bool ecn = false;                   // SETH.m == SKIP_ONCE, nothing else (D-26)
+  std::optional<base::Duration> rtt;  // valid sample only
   uint8_t rcv_cwnd_pen = 0;
   bool restore_cwnd = false;
 };
 enum class NackKind : uint8_t { trimmed, trimmed_lasthop, other };
 struct NackEvent {
   base::Instant now;
-  int64_t nominal = 0;   // of the refused transmission; 0 when it was already taken out of inflight
+  int64_t nominal = 0;  // of the refused transmission; 0 when it was already taken out of inflight
   NackKind kind = NackKind::other;
   std::optional<base::Duration> rtt;
 };
 struct LossEvent {
   base::Instant now;
-  int64_t nominal = 0;   // 0 when it was already taken out of inflight
+  int64_t nominal = 0;  // 0 when it was already taken out of inflight
   bool timeout = false;
 };
 
@@ -40,11 +40,14 @@ struct LossEvent {
 struct LinkParams {
   int64_t bytes_per_second = 12'500'000'000;  // summed over the usable planes
   base::Duration base_rtt = base::Duration::micros(12);
-  int64_t mtu = 4096 + 88;                    // nominal size of a full packet
+  int64_t mtu = 4096 + 88;  // nominal size of a full packet
   bool trimming = false;
 };
 
-struct NamedCounter { const char* name; uint64_t value; };  // name of the branch that fired
+struct NamedCounter {
+  const char* name;
+  uint64_t value;
+};  // name of the branch that fired
 
 struct Snapshot {
   int64_t cwnd = 0, inflight = 0, max_wnd = 0;
@@ -58,7 +61,8 @@ class Controller {
   virtual void on_ack(const AckEvent& e) = 0;
   virtual void on_nack(const NackEvent& e) = 0;
   virtual void on_loss(const LossEvent& e) = 0;
-  // Repair rule 7.3: `outstanding` = sum of nominal sizes of packets still INFLIGHT. Caps inflight; 0 resets it.
+  // Repair rule 7.3: `outstanding` = sum of nominal sizes of packets still INFLIGHT. Caps inflight; 0 resets
+  // it.
   virtual void on_outstanding(int64_t outstanding) = 0;
   // A plane came or went, or the driver measured a new base RTT.
   virtual void on_link(base::Instant now, const LinkParams& link) = 0;
@@ -75,12 +79,12 @@ struct CcConfig {
   int64_t adjust_bytes_threshold = 0;
   base::Duration adjust_period_threshold{}, base_rtt{}, qa_threshold{}, target_delay{};
   double eta = 0, fi = 0, fi_scale = 0, gamma = 0, max_md_jump = 0;
-  int64_t max_cwnd = 0;   // also the fixed window of "fixed-window"
+  int64_t max_cwnd = 0;  // also the fixed window of "fixed-window"
   uint8_t qa_gate = 0;
   // Ours, for hosts whose stack adds tens of microseconds (reference 16, software note).
-  base::Duration min_base_rtt{};       // floor of the measured base RTT; 0 = 1 us
-  double clear_delay_fraction = 0;     // "delay is about 0" up to this part of base_rtt; at least 1 us
-  double avg_weight = 0;               // fixed weight of avg_delay; 0 = by time since the last sample
+  base::Duration min_base_rtt{};    // floor of the measured base RTT; 0 = 1 us
+  double clear_delay_fraction = 0;  // "delay is about 0" up to this part of base_rtt; at least 1 us
+  double avg_weight = 0;            // fixed weight of avg_delay; 0 = by time since the last sample
 };
 
 // Registry by name. Built in: "uet-1.0-nscc", "fixed-window"; "" or "null" = no congestion control.

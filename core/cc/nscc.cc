@@ -1,3 +1,4 @@
+// The events of reference 7.5 in their order; every branch leaves a count.
 #include "cc/nscc.h"
 
 namespace mrc::cc {
@@ -6,44 +7,31 @@ using base::Duration;
 using base::Instant;
 
 Nscc::Nscc(const CcConfig& config, const LinkParams& link, Instant now)
-    : config_(config), link_(link), p_(derive_params(config, link)), cwnd_(p_.max_wnd), base_rtt_(p_.base_rtt), last_adjust_(now), last_dec_(now), last_sample_(now) {}
+    : config_(config),
+      link_(link),
+      p_(derive_params(config, link)),
+      cwnd_(p_.max_wnd),
+      base_rtt_(p_.base_rtt),
+      last_adjust_(now),
+      last_dec_(now),
+      last_sample_(now) {}
 
-void Nscc::on_send(Instant now, int64_t nominal) {
-  (void)now;
-  inflight_ += nominal;
-}
+void Nscc::on_send(Instant /*now*/, int64_t nominal) { inflight_ += nominal; }
 
-void Nscc::sample(Instant now, Duration rtt) {
-  const Duration floored = std::max(rtt, p_.min_base_rtt);
-  if (floored < base_rtt_) {
-    base_rtt_ = floored;
-    p_.max_wnd = max_window(link_, base_rtt_, config_.max_cwnd);
-    cwnd_ = std::min(cwnd_, p_.max_wnd);
-  }
-  last_delay_ = std::max(rtt - base_rtt_, Duration{});
-  average(now, last_delay_);
+// The floor keeps a bad clock from collapsing the window.
+void Nscc::learn_base_rtt(Duration rtt) {
+  least_rtt_ = std::min(least_rtt_, std::max(rtt, p_.min_base_rtt));
+  if (least_rtt_ >= base_rtt_) return;
+  count(kBaseRtt);
+  base_rtt_ = least_rtt_;
+  p_.max_wnd = max_window(link_, base_rtt_, config_.max_cwnd);
+  cwnd_ = std::min(cwnd_, p_.max_wnd);
 }
 
 void Nscc::average(Instant now, Duration delay) {
-  const Duration gap = now - last_sample_;
+  const double w = average_weight(config_.avg_weight, now - last_sample_, base_rtt_);
+  avg_delay_ns_ += w * (static_cast<double>(delay.ns) - avg_delay_ns_);
   last_sample_ = now;
-  const double w = config_.avg_weight > 0 ? config_.avg_weight
-                                          : std::min(1.0, static_cast<double>(gap.ns) / static_cast<double>(std::max<int64_t>(base_rtt_.ns, 1)));
-  avg_delay_ = Duration{avg_delay_.ns + static_cast<int64_t>(w * static_cast<double>(delay.ns - avg_delay_.ns))};
-}
-
-void Nscc::penalty(const AckEvent& e) {
-  limited_ = false;
-  if (e.rcv_cwnd_pen > 0) {
-    count(kPenalty);
-    if (saved_cwnd_ == 0) saved_cwnd_ = cwnd_;
-    cwnd_ = penalised(cwnd_, static_cast<double>(inflight_), e.rcv_cwnd_pen, e.newly_bytes, p_.mtu);
-    limited_ = true;
-  } else if (e.restore_cwnd && saved_cwnd_ > 0) {
-    count(kRestore);
-    cwnd_ = std::min(saved_cwnd_, p_.max_wnd);
-    saved_cwnd_ = 0;
-  }
 }
 
 void Nscc::on_ack(const AckEvent& e) {
@@ -51,26 +39,42 @@ void Nscc::on_ack(const AckEvent& e) {
   ignored_ += e.newly_bytes;
   received_ += e.newly_bytes;
   achieved_ += e.newly_bytes;
-  penalty(e);
+  const bool limited = penalty(e);
   if (!e.rtt) return count(kNoRtt);
-  sample(e.now, *e.rtt);
-  if (quick_adapt(e.now, false, e.ecn, last_delay_)) return;
-  quadrant(e, last_delay_);
+  learn_base_rtt(*e.rtt);
+  const Duration delay = std::max(*e.rtt - base_rtt_, Duration{});
+  average(e.now, delay);
+  if (quick_adapt(e.now, false, e.ecn, delay)) return;
+  quadrant(e, delay, limited);
   if (e.now - last_adjust_ >= p_.adjust_period || received_ > p_.adjust_bytes) fulfil(e.now);
 }
 
-void Nscc::quadrant(const AckEvent& e, Duration delay) {
+// True: this ACK must not add to the increase.
+bool Nscc::penalty(const AckEvent& e) {
+  if (e.rcv_cwnd_pen > 0) {
+    count(kPenalty);
+    if (saved_cwnd_ == 0) saved_cwnd_ = cwnd_;
+    cwnd_ = penalised(cwnd_, static_cast<double>(inflight_), e.rcv_cwnd_pen, e.newly_bytes, p_.mtu);
+    return true;
+  }
+  if (e.restore_cwnd && saved_cwnd_ > 0) {
+    count(kRestore);
+    cwnd_ = std::min(saved_cwnd_, p_.max_wnd);  // the maximum may have moved since it was saved
+    saved_cwnd_ = 0;
+  }
+  return false;
+}
+
+void Nscc::quadrant(const AckEvent& e, Duration delay, bool limited) {
   const bool slow = delay >= p_.target_qdelay;
   if (e.ecn) {
     if (slow) return decrease(e.now);
     return count(kHold);
   }
-  if (limited_) return count(kHold);
+  if (limited) return count(kLimited);
   const auto newly = static_cast<double>(e.newly_bytes);
   if (slow) {
     count(kFair);
-    increase_ = false;
-    fi_count_ = 0;
     inc_ += p_.fi * newly;
     return;
   }
@@ -97,10 +101,10 @@ bool Nscc::fast_increase(int64_t newly, Duration delay) {
 void Nscc::decrease(Instant now) {
   increase_ = false;
   fi_count_ = 0;
-  const double lower = decreased(cwnd_, p_, avg_delay_, now - last_dec_, base_rtt_);
-  if (lower == cwnd_) return count(kDecreaseEarly);
+  const Duration since = now - last_dec_;
+  if (!decrease_due(p_, avg_delay(), since, base_rtt_)) return count(kDecreaseEarly);
   count(kDecrease);
-  cwnd_ = lower;
+  cwnd_ = decreased(cwnd_, p_, avg_delay(), since, base_rtt_);
   last_dec_ = now;
 }
 
@@ -108,8 +112,9 @@ void Nscc::fulfil(Instant now) {
   count(kFulfil);
   cwnd_ = fulfilled(cwnd_, inc_, p_.max_wnd);
   if (now - last_adjust_ >= p_.adjust_period) {
+    count(kPeriod);
     last_adjust_ = now;
-    if (!limited_) cwnd_ = std::min(cwnd_ + p_.eta, p_.max_wnd);
+    cwnd_ = std::min(cwnd_ + p_.eta, p_.max_wnd);
   }
   inc_ = 0;
   received_ = 0;
@@ -119,17 +124,20 @@ bool Nscc::quick_adapt(Instant now, bool loss, bool ecn, Duration delay) {
   if (p_.disable_qa) return false;
   bool handled = false;
   if (ignored_ < to_ignore_ && ecn) {
-    count(kQaIgnored);   // feedback for the window that was cut already
+    count(kQaIgnored);  // feedback for the window that was cut already
     handled = true;
   } else if (now >= qa_end_) {
-    const auto gate = static_cast<int64_t>(p_.max_wnd) >> p_.qa_gate;
-    if (qa_started_ && (trigger_qa_ || loss || delay > p_.qa_threshold) && achieved_ < gate) {
+    const int64_t gate = static_cast<int64_t>(p_.max_wnd) >> p_.qa_gate;
+    const bool overload = trigger_qa_ || loss || delay > p_.qa_threshold;
+    if (qa_started_ && overload && achieved_ < gate) {
       count(kQaFired);
       cwnd_ = std::max(static_cast<double>(achieved_), static_cast<double>(p_.mtu));
       to_ignore_ = inflight_;
       ignored_ = 0;
       trigger_qa_ = false;
       handled = true;
+    } else {
+      count(kQaQuiet);
     }
     achieved_ = 0;
     qa_end_ = now + base_rtt_ + p_.target_qdelay;
@@ -142,14 +150,14 @@ bool Nscc::quick_adapt(Instant now, bool loss, bool ecn, Duration delay) {
   return handled;
 }
 
-void Nscc::lower(int64_t nominal) { cwnd_ = std::max(cwnd_ - static_cast<double>(nominal), static_cast<double>(p_.mtu)); }
+void Nscc::lower(int64_t nominal) {
+  cwnd_ = std::max(cwnd_ - static_cast<double>(nominal), static_cast<double>(p_.mtu));
+}
 
 void Nscc::on_nack(const NackEvent& e) {
   inflight_ -= e.nominal;
-  if (e.rtt) {
-    const Duration floored = std::max(*e.rtt, p_.min_base_rtt);
-    if (floored < base_rtt_) sample(e.now, *e.rtt);
-  }
+  if (e.rtt) learn_base_rtt(*e.rtt);
+  if (e.nominal == 0) return count(kLateNack);  // its transmission was found lost before: told once (7.3)
   // Both trim kinds act, as MRC has no receiver credit; other refusals say nothing about the network.
   if (e.kind == NackKind::other) return count(kOtherNack);
   average(e.now, p_.base_rtt);
@@ -161,38 +169,52 @@ void Nscc::on_nack(const NackEvent& e) {
 }
 
 void Nscc::on_loss(const LossEvent& e) {
-  count(kLoss);
+  if (e.nominal == 0) return count(kLateLoss);
+  count(e.timeout ? kTimeout : kLoss);
   lower(e.nominal);
   ignored_ += e.nominal;
   inflight_ -= e.nominal;
 }
 
 void Nscc::on_outstanding(int64_t outstanding) {
-  inflight_ = outstanding == 0 ? 0 : std::min(inflight_, outstanding);
+  const int64_t repaired = outstanding == 0 ? 0 : std::min(inflight_, outstanding);
+  if (repaired == inflight_) return;
+  count(kRepair);
+  inflight_ = repaired;
 }
 
-void Nscc::on_link(Instant now, const LinkParams& link) {
-  (void)now;
+void Nscc::on_link(Instant /*now*/, const LinkParams& link) {
+  count(kLink);
   link_ = link;
-  const NsccParams fresh = derive_params(config_, link);
-  p_ = fresh;
-  // A measured base RTT below the configured one stays known; the rate is what changed.
-  p_.max_wnd = max_window(link_, std::min(base_rtt_, p_.base_rtt), config_.max_cwnd);
-  cwnd_ = std::min(cwnd_, p_.max_wnd);
+  p_ = derive_params(config_, link);
+  // A new configured base RTT counts at once, but never above what was measured.
+  base_rtt_ = std::min(p_.base_rtt, least_rtt_);
+  p_.max_wnd = max_window(link_, base_rtt_, config_.max_cwnd);
+  cwnd_ = std::clamp(cwnd_, static_cast<double>(p_.mtu), p_.max_wnd);
 }
 
 bool Nscc::wants_ack(int64_t nominal, int64_t peer_sack_bytes) const {
-  return cwnd_ - static_cast<double>(inflight_ + nominal) < static_cast<double>(p_.mtu) || cwnd_ < static_cast<double>(peer_sack_bytes);
+  return cwnd_ - static_cast<double>(inflight_ + nominal) < static_cast<double>(p_.mtu) ||
+         cwnd_ < static_cast<double>(peer_sack_bytes);
 }
 
 Snapshot Nscc::snapshot() const {
-  return {static_cast<int64_t>(cwnd_), inflight_, static_cast<int64_t>(p_.max_wnd), base_rtt_, avg_delay_, p_.target_qdelay};
+  return {static_cast<int64_t>(cwnd_),
+          inflight_,
+          static_cast<int64_t>(p_.max_wnd),
+          base_rtt_,
+          avg_delay(),
+          p_.target_qdelay};
 }
 
 std::vector<NamedCounter> Nscc::counters() const {
-  static constexpr const char* kNames[kBranches] = {"fair", "proportional", "fast", "hold", "decrease", "decrease_early", "fulfil", "penalty", "restore",
-                                                    "qa_fired", "qa_ignored", "trim", "trim_qa", "other_nack", "loss", "no_rtt"};
+  static constexpr const char* kNames[kBranches] = {
+      "fair",      "proportional", "fast",    "hold",       "limited",   "decrease", "decrease_early",
+      "fulfil",    "period",       "penalty", "restore",    "no_rtt",    "qa_fired", "qa_ignored",
+      "qa_quiet",  "trim",         "trim_qa", "other_nack", "late_nack", "loss",     "timeout",
+      "late_loss", "base_rtt",     "repair",  "link"};
   std::vector<NamedCounter> out;
+  out.reserve(kBranches);
   for (size_t i = 0; i < kBranches; ++i) out.push_back({kNames[i], count_[i]});
   return out;
 }
