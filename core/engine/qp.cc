@@ -32,8 +32,9 @@ Errno Qp::post_send(Instant now, const SendWr& wr) {
     }
   }
   if (state_ == QpState::err) {
+    if (flushed_.size() >= init_.max_send_wr) return ENOMEM;
     flushed_.push_back(wr.wr_id);   // verbs: posting to a QP in ERR completes with a flush error
-    return flushed_.size() > init_.max_send_wr ? (flushed_.pop_back(), ENOMEM) : 0;
+    return 0;
   }
   const Errno e = req_->post(w);
   if (e != 0) return e;
@@ -59,6 +60,7 @@ void Qp::release_pins() {
     if (pins_.front() != 0) env_.mrs.unpin(pins_.front());
     pins_.pop_front();
   }
+  if (pins_.empty()) pins_.trim(4);
 }
 
 bool Qp::pop_completion(Completion& out, bool& solicited) {
@@ -131,7 +133,8 @@ QpStats Qp::stats() const {
 }
 
 size_t Qp::memory_bytes() const {
-  size_t n = sizeof(Qp) + peers_.capacity() * sizeof(PeerPort) + pins_.size() * sizeof(uint32_t);
+  size_t n = sizeof(Qp) + peers_.capacity() * sizeof(PeerPort) + pins_.bytes();
+  n += early_recvs_.bytes() + local_errors_.bytes() + flushed_.bytes();
   n += effects_.losses.capacity() * sizeof(reliability::Loss);
   if (req_) n += req_->memory_bytes();
   if (rsp_) n += rsp_->memory_bytes();

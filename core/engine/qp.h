@@ -2,7 +2,6 @@
 // Decides what one event means for each of them; leaves demultiplexing, timers and fairness to the endpoint.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "ev/table.h"
 #include "reliability/requester.h"
 #include "reliability/responder.h"
+#include "reliability/ring.h"
 #include "reliability/rto.h"
 
 namespace mrc::engine {
@@ -144,10 +144,11 @@ class Qp final : private reliability::Placement {
   static constexpr Duration kMinReverseProbeInterval = Duration::millis(1);
   Instant reverse_due_ = Instant::never();
   bool rx_since_probe_ = false, feedback_since_probe_ = false;
-  std::deque<uint64_t> early_recvs_;    // posted in INIT
-  std::deque<uint64_t> local_errors_;   // work requests refused by a local check
-  std::deque<uint64_t> flushed_;        // posted in ERR
-  std::deque<uint32_t> pins_;         // lkeys of posted work requests, oldest first; 0 = none
+  // Rings, not deques: an empty std::deque holds 600 bytes.
+  reliability::Ring<uint64_t> early_recvs_;    // posted in INIT
+  reliability::Ring<uint64_t> local_errors_;   // work requests refused by a local check
+  reliability::Ring<uint64_t> flushed_;        // posted in ERR
+  reliability::Ring<uint32_t> pins_;         // lkeys of posted work requests, oldest first; 0 = none
   uint64_t sacks_rx_ = 0, nacks_rx_ = 0, acks_rx_ = 0, unknown_ev_ = 0, probes_tx_ = 0, probe_answers_ = 0;
   Duration told_base_rtt_{};
 };

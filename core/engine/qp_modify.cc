@@ -181,7 +181,7 @@ Errno Qp::to_rtr(Instant now) {
   if (attr_.rq_empty_grace) r.rq_empty_grace = *attr_.rq_empty_grace;
   r.max_recv_wr = init_.max_recv_wr;
   rsp_ = std::make_unique<reliability::Responder>(r);
-  for (const uint64_t id : early_recvs_) rsp_->post_recv(id);
+  for (size_t i = 0; i < early_recvs_.size(); ++i) rsp_->post_recv(early_recvs_[i]);
   early_recvs_.clear();
   reverse_.emplace();
   set_usable_ports(now);

@@ -206,9 +206,10 @@ Instant Qp::deadline() const {
   if (state_ != QpState::rts) return at;
   at = std::min({at, req_->next_timeout(), probes_.next_expiry()});
   // What only transmit() can serve and already tried in vain waits for an event or a free port instead.
-  const auto pending = [this](Instant due) { return due > tried_at_ ? due : Instant::never(); };
+  // Without a usable port nothing can be served at all; set_usable_ports brings the QP back.
+  const auto pending = [this](Instant due) { return usable_ports_ != 0 && due > tried_at_ ? due : Instant::never(); };
   at = std::min({at, pending(req_->next_release()), pending(req_->next_probe_at()), pending(table_->next_probe_at())});
-  return std::min(at, budget_retry_);
+  return std::min(at, pending(budget_retry_));
 }
 
 void Qp::on_deadline(Instant now) {
