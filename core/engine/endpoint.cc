@@ -242,6 +242,8 @@ bool Endpoint::poll_event(Event& out) {
   return true;
 }
 
+size_t Endpoint::pending_notices() const { return impl_->events.size() + impl_->armed_fired.size(); }
+
 Errno Endpoint::set_ev_state(Instant now, uint32_t qpn, uint32_t tag, ev::State state) {
   Qp* qp = impl_->find(qpn);
   if (qp == nullptr || qp->table() == nullptr || state == ev::State::skip) return EINVAL;

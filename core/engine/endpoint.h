@@ -51,6 +51,8 @@ class Endpoint {
   // CQs whose armed notification fired since the last call.
   void take_notified_cqs(std::vector<uint32_t>& out);
   bool poll_event(Event& out);
+  // Events and CQ notifications waiting to be fetched; a driver wakes the application when this grows.
+  [[nodiscard]] size_t pending_notices() const;
 
   // --- the driver's side -------------------------------------------------------------------------------------
   void handle_datagram(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes);

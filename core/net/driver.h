@@ -1,4 +1,4 @@
-// CONTRACT SKETCH. Drives one engine::Endpoint over ordinary UDP sockets: the only room with sockets, a thread and a clock.
+// Drives one engine::Endpoint over ordinary UDP sockets: the only room with sockets, a thread and a clock.
 // Decides how datagrams reach the kernel and when the engine runs; leaves every protocol decision to the engine.
 #pragma once
 

@@ -30,9 +30,12 @@ struct Abort {};  // thrown by REQUIRE; never leaves run_all()
 
 template <typename T>
 std::string show(const T& v) {
-  if constexpr (requires(std::ostringstream& o) { o << v; }) {
-    std::ostringstream o;
-    o << +v;
+  std::ostringstream o;
+  if constexpr (requires { o << +v; }) {
+    o << +v;   // characters as numbers
+    return o.str();
+  } else if constexpr (requires { o << v; }) {
+    o << v;
     return o.str();
   } else {
     return "?";

@@ -1,0 +1,186 @@
+#include "net/driver.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "net/driver_impl.h"
+
+namespace mrc::net {
+
+using base::Instant;
+
+namespace {
+int add_reader(int epoll, int fd, uint32_t tag) {
+  epoll_event e{};
+  e.events = EPOLLIN;
+  e.data.u32 = tag;
+  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e);
+}
+}  // namespace
+
+Driver::Driver() = default;
+Driver::~Driver() { close(); }
+
+int Driver::Impl::open(std::string& why) {
+  if (config.planes.empty() || config.planes.size() >= engine::kMaxPorts) {
+    why = "an endpoint has 1 to " + std::to_string(engine::kMaxPorts - 1) + " planes, not " + std::to_string(config.planes.size());
+    return EINVAL;
+  }
+  base::Rng rng(config.engine.seed ^ 0x9E3779B97F4A7C15ULL);
+  std::set<uint32_t> taken;
+  planes.resize(config.planes.size());
+  for (size_t i = 0; i < planes.size(); ++i) {
+    const PlaneConfig& c = config.planes[i];
+    PlaneOptions o;
+    const auto address = parse_address(c.address, why);
+    if (!address) {
+      why = "plane " + std::to_string(i + 1) + ": " + why;
+      return EINVAL;
+    }
+    o.address = *address;
+    o.udp_port = c.udp_port;
+    o.evs = std::max<uint32_t>(c.evs, 1);
+    o.force_source_ports = c.force_source_ports;
+    o.rcvbuf = config.rcvbuf;
+    o.sndbuf = config.sndbuf;
+    o.hop_limit = config.engine.hop_limit;
+    if (const int e = planes[i].open(o, rng, taken, why); e != 0) {
+      why = "plane " + std::to_string(i + 1) + ": " + why;
+      return e;
+    }
+    engine::PortConfig port;
+    port.addr = o.address.ip;
+    port.udp_port = planes[i].udp_port();
+    port.bytes_per_second = c.bytes_per_second;
+    port.auto_tags = planes[i].tags();
+    if (const auto added = endpoint.add_port(port); !added.ok()) {
+      why = "plane " + std::to_string(i + 1) + ": " + std::strerror(added.error());
+      return added.error();
+    }
+  }
+  plane_up.assign(planes.size(), true);
+  last_data_port.assign(planes.size() + 1, Instant{});
+  epoll = Fd(epoll_create1(EPOLL_CLOEXEC));
+  wake_fd = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  event_fd = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll || !wake_fd || !event_fd) {
+    why = std::string("no descriptors for the I/O thread: ") + std::strerror(errno) + "; raise the limit of open files (ulimit -n)";
+    return errno;
+  }
+  for (uint32_t i = 0; i < planes.size(); ++i) add_reader(epoll.get(), planes[i].fd(), i);
+  add_reader(epoll.get(), wake_fd.get(), UINT32_MAX);
+  if (links.fd() >= 0) add_reader(epoll.get(), links.fd(), UINT32_MAX - 1);
+  check_links(monotonic_now());
+  return 0;
+}
+
+base::Result<std::unique_ptr<Driver>> Driver::open(const DriverConfig& config, std::string& why) {
+  using R = base::Result<std::unique_ptr<Driver>>;
+  std::unique_ptr<Driver> d(new Driver);
+  d->impl_ = std::make_unique<Impl>(config);
+  if (const int e = d->impl_->open(why); e != 0) return R::error(e);
+  try {
+    d->impl_->thread = std::thread([m = d->impl_.get()] { m->run(); });
+  } catch (const std::system_error& e) {
+    why = std::string("cannot start the I/O thread: ") + e.what();
+    return R::error(e.code().value());
+  }
+  return d;
+}
+
+void Driver::close() {
+  if (!impl_ || impl_->closed) return;
+  impl_->closed = true;
+  impl_->stop = true;
+  impl_->wake();
+  if (impl_->thread.joinable()) impl_->thread.join();
+  const std::lock_guard lock(impl_->mutex);
+  impl_->planes.clear();
+}
+
+void Driver::Impl::wake() {
+  const uint64_t one = 1;
+  // The counter can only saturate, and then the thread is awake anyway.
+  [[maybe_unused]] const ssize_t n = ::write(wake_fd.get(), &one, sizeof one);
+}
+
+void Driver::with(const std::function<void(engine::Endpoint&, Instant)>& f) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    f(impl_->endpoint, monotonic_now());
+    impl_->announce();
+  }
+  if (impl_->sleeping.load()) impl_->wake();
+}
+
+// The descriptor is written when notices came since it was last announced; the application fetches them itself.
+void Driver::Impl::announce() {
+  const size_t pending = endpoint.pending_notices();
+  if (pending > noticed) {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = ::write(event_fd.get(), &one, sizeof one);
+  }
+  noticed = pending;
+}
+
+int Driver::event_fd() const { return impl_->event_fd.get(); }
+
+void Driver::drain_event_fd() {
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t n = ::read(impl_->event_fd.get(), &count, sizeof count);
+}
+
+std::vector<PlaneInfo> Driver::planes() const {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<PlaneInfo> out;
+  for (size_t i = 0; i < impl_->planes.size(); ++i) {
+    const UdpPlane& p = impl_->planes[i];
+    PlaneInfo info;
+    info.port = static_cast<uint8_t>(i + 1);
+    info.address = to_text(p.address());
+    info.udp_port = p.udp_port();
+    info.up = impl_->plane_up[i];
+    info.flow_labels = p.flow_labels();
+    if (const auto nic = interface_of(p.address())) info.mtu = nic->mtu;
+    info.rcvbuf_granted = p.rcvbuf();
+    info.sndbuf_granted = p.sndbuf();
+    info.tags = p.tags();
+    out.push_back(info);
+  }
+  return out;
+}
+
+DriverStats Driver::stats() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->stats;
+}
+
+Instant Driver::now() const { return monotonic_now(); }
+
+uint64_t Driver::add_rule(const impair::Rule& rule) {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->line.add_rule(rule);
+}
+
+void Driver::clear_rules() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->line.clear();
+}
+
+Instant Driver::last_data_tx(uint8_t port, uint32_t tag, bool whole_port) const {
+  const std::lock_guard lock(impl_->mutex);
+  if (whole_port) return port < impl_->last_data_port.size() ? impl_->last_data_port[port] : Instant{};
+  const auto it = impl_->last_data_tag.find(tag);
+  return it == impl_->last_data_tag.end() ? Instant{} : it->second;
+}
+
+std::string Driver::failure() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->failed;
+}
+
+}  // namespace mrc::net
