@@ -9,6 +9,9 @@
 #include <cerrno>
 #include <cstring>
 
+#ifndef IPV6_AUTOFLOWLABEL
+#define IPV6_AUTOFLOWLABEL 70
+#endif
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
 #endif
@@ -36,6 +39,7 @@ void prepare_sender(int fd, bool v4, uint8_t hop_limit, int sndbuf) {
   } else {
     set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
     set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, hop_limit);
+    set(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);   // the label is part of the EV: the kernel may not invent one
   }
 }
 
