@@ -12,7 +12,7 @@ namespace mrc::impair {
 
 // Keeps BTH and METH, and TSETH when BTH announces it (reference 3.3). Shorter packets stay as they are.
 inline void trim_packet(base::ByteView bytes, std::vector<uint8_t>& out) {
-  constexpr uint8_t kTsFlag = 0x10;   // BTH byte 8
+  constexpr uint8_t kTsFlag = 0x10;  // BTH byte 8
   const size_t keep = wire::trimmed_bytes(bytes.size() > 8 && (bytes[8] & kTsFlag) != 0);
   const base::ByteView head = bytes.first(std::min(keep, bytes.size()));
   out.assign(head.begin(), head.end());
