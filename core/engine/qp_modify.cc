@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint8_t kMaxMpr = 32;            // x128 PSNs (5.3)
 constexpr uint16_t kMaxWimm = 4096;
+constexpr int64_t kUnknownRate = 1'250'000'000;
 constexpr uint32_t kCapTrimNackUnsupported = 1, kCapDynamicMpr = 2, kCapSvcTimeUnsupported = 4;
 
 bool valid_pmtu(uint32_t bytes) {
@@ -142,7 +143,8 @@ cc::LinkParams Qp::link_params() const {
   for (const PeerPort& p : peers_) {
     if ((usable_ports_ & (1u << p.local_port)) != 0) rate += env_.ports[p.local_port - 1u].bytes_per_second;
   }
-  if (rate > 0) l.bytes_per_second = rate;
+  // Ports of unknown speed: 10 Gb/s in all, what a software host moves; the NSCC gains scale with this number.
+  l.bytes_per_second = rate > 0 ? rate : kUnknownRate;
   if (attr_.base_rtt && attr_.base_rtt->ns > 0) l.base_rtt = *attr_.base_rtt;
   l.mtu = pmtu_ + 88;   // 7.1: full packet with TSETH
   l.trimming = trimming_;

@@ -69,12 +69,10 @@ void Requester::Impl::sample_rtt(Instant now, const SackView& s, Effects& out) c
   if (r == nullptr || now < r->tx_time) return;
   const Duration since = now - r->tx_time;
   if (s.has_cc && s.echo_timestamp != 0) {
-    // With service time the responder adds what it held the packet for (6.12); only for a packet sent once
-    // can that be told from an older transmission.
-    const auto held = static_cast<uint16_t>(s.echo_timestamp - base::timestamp16(r->tx_time));
-    const Duration service = kTimestampTick * held;
-    if (held != 0 && (r->tx_count > 1 || service >= since)) return;
-    out.rtt = std::max(since - service, Duration{1});
+    // The flag tells first transmissions from later ones, so that a wrap of the clock between the two cannot make
+    // the one pass for the other. Any other value than ours belongs to a transmission we no longer know.
+    if (s.echo_timestamp != base::timestamp16(r->tx_time) || s.rtx_echo != (r->tx_count > 1)) return;
+    out.rtt = std::max(since, Duration{1});
     return;
   }
   // Karn: only when the flag tells which transmission is meant, and the packet was not acknowledged before.

@@ -32,6 +32,7 @@ void Pair::boot(int i) {
   for (uint8_t plane = 1; plane <= config_.planes; ++plane) {
     engine::PortConfig p;
     p.addr = address(config_.ipv4, i, plane);
+    p.bytes_per_second = config_.bytes_per_second;
     // Tags name side, plane and EV, so that a rule or a failing test can point at one path.
     for (uint32_t k = 0; k < config_.evs_per_plane; ++k) {
       const uint32_t port = 2048u + plane * 256u + k;

@@ -23,6 +23,7 @@ struct PairConfig {
   uint64_t seed = 1;
   Duration one_way = Duration::micros(5);     // of every plane, before impairments
   bool ipv4 = false;
+  int64_t bytes_per_second = 0;               // what the ports say of each plane; 0 = unknown
   size_t max_frames = 200'000;                // in flight at once; more are dropped (and would be a bug)
   engine::EndpointConfig endpoint;            // seed is replaced
 };
