@@ -117,6 +117,9 @@ cc::CcConfig cc_config_from(const nb::dict& d) {
   r.read("max_md_jump", c.max_md_jump);
   r.read("max_cwnd", c.max_cwnd);
   r.read("qa_gate", c.qa_gate);
+  r.read("min_base_rtt_ns", c.min_base_rtt);
+  r.read("clear_delay_fraction", c.clear_delay_fraction);
+  r.read("avg_weight", c.avg_weight);
   r.finish();
   return c;
 }
@@ -136,6 +139,9 @@ nb::dict to_dict(const cc::CcConfig& c) {
   d["max_md_jump"] = c.max_md_jump;
   d["max_cwnd"] = c.max_cwnd;
   d["qa_gate"] = c.qa_gate;
+  d["min_base_rtt_ns"] = c.min_base_rtt.ns;
+  d["clear_delay_fraction"] = c.clear_delay_fraction;
+  d["avg_weight"] = c.avg_weight;
   return d;
 }
 
