@@ -4,7 +4,6 @@
 #include <deque>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "engine/cq.h"
 #include "engine/endpoint.h"
@@ -20,7 +19,7 @@ struct Endpoint::Impl {
 
   struct QpSlot {
     std::unique_ptr<Qp> qp;
-    std::optional<uint32_t> peer;    // in ops
+    std::optional<uint32_t> peer;  // in ops
     bool error_reported = false;
   };
 
@@ -40,7 +39,7 @@ struct Endpoint::Impl {
   base::Result<uint32_t> new_qpn(const QpInit& init);
 
   static constexpr size_t kMaxEvents = 8192;
-  static constexpr uint32_t kOpsTimer = 0;          // timer ids: 0 = endpoint operations, slot + 1 = QP
+  static constexpr uint32_t kOpsTimer = 0;  // timer ids: 0 = endpoint operations, slot + 1 = QP
 
   EndpointConfig config;
   base::Rng rng;
@@ -50,23 +49,23 @@ struct Endpoint::Impl {
   TokenBucket probe_budget;
   QpEnv env;
   EndpointOps ops;
-  std::vector<std::unique_ptr<Cq>> cqs;             // handle = index + 1
+  std::vector<std::unique_ptr<Cq>> cqs;  // handle = index + 1
   std::vector<uint32_t> armed_fired;
   std::set<uint32_t> pds;
   uint32_t next_pd = 1;
   std::vector<QpSlot> qps;
   std::vector<uint32_t> free_slots;
-  std::unordered_map<uint32_t, uint32_t> by_qpn;    // looked up, never iterated
-  std::deque<std::pair<Instant, uint32_t>> quarantine;   // 10.3: QPNs not to be used again yet
+  std::unordered_map<uint32_t, uint32_t> by_qpn;        // looked up, never iterated
+  std::deque<std::pair<Instant, uint32_t>> quarantine;  // 10.3: QPNs not to be used again yet
   std::unordered_set<uint32_t> quarantined;
   Scheduler scheduler;
   TimerHeap timers;
-  std::vector<uint32_t> due;                        // scratch of handle_timeout
+  std::vector<uint32_t> due;  // scratch of handle_timeout
   std::deque<Event> events;
   std::vector<ev::StateEvent> ev_scratch;
   uint32_t last_ports = 0;
   Instant last_now{};
-  Instant restore_until{};                          // 7.8: restore_cwnd is repeated for two RTTs
+  Instant restore_until{};  // 7.8: restore_cwnd is repeated for two RTTs
 };
 
 }  // namespace mrc::engine
