@@ -25,8 +25,7 @@ struct Serial {
   // "impossible" case of reference 6.2.
   [[nodiscard]] constexpr int32_t minus(Serial other) const {
     const uint32_t d = (value - other.value) & kMask;
-    return d >= kHalf ? static_cast<int32_t>(d) - static_cast<int32_t>(kMask) - 1
-                      : static_cast<int32_t>(d);
+    return d >= kHalf ? static_cast<int32_t>(d) - static_cast<int32_t>(kMask) - 1 : static_cast<int32_t>(d);
   }
   // True when this comes strictly before other in serial order.
   [[nodiscard]] constexpr bool before(Serial other) const { return other.minus(*this) > 0; }

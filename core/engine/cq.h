@@ -52,7 +52,7 @@ class Cq {
     return f;
   }
   [[nodiscard]] bool overrun() const { return overrun_; }
-  uint32_t users = 0;   // QP ends attached
+  uint32_t users = 0;  // QP ends attached
 
  private:
   // Memory follows use: a CQ asked for 65,536 entries costs nothing until they are needed.

@@ -27,7 +27,8 @@ Endpoint::Endpoint(const EndpointConfig& config) : impl_(std::make_unique<Impl>(
 Endpoint::~Endpoint() = default;
 
 base::Result<uint8_t> Endpoint::add_port(const PortConfig& port) {
-  if (impl_->env.ports.size() >= kMaxPorts - 1) return base::Result<uint8_t>::error(ENOSPC);   // bit N of a 32-bit mask, 1-based
+  if (impl_->env.ports.size() >= kMaxPorts - 1)
+    return base::Result<uint8_t>::error(ENOSPC);  // bit N of a 32-bit mask, 1-based
   if (port.addr.is_unspecified()) return base::Result<uint8_t>::error(EINVAL);
   impl_->env.ports.push_back(port);
   const auto number = static_cast<uint8_t>(impl_->env.ports.size());
@@ -75,14 +76,13 @@ Errno Endpoint::dealloc_pd(uint32_t pd) {
   return 0;
 }
 
-base::Result<MrInfo> Endpoint::reg_mr(uint32_t pd, uint64_t addr, uint64_t length, uint32_t access, uint64_t iova) {
+base::Result<MrInfo> Endpoint::reg_mr(uint32_t pd, uint64_t addr, uint64_t length, uint32_t access,
+                                      uint64_t iova) {
   if (!impl_->pds.contains(pd)) return base::Result<MrInfo>::error(EINVAL);
   return impl_->mrs.add(pd, addr, length, access, iova);
 }
 
-Errno Endpoint::dereg_mr(uint32_t lkey) {
-  return impl_->mrs.remove(lkey);
-}
+Errno Endpoint::dereg_mr(uint32_t lkey) { return impl_->mrs.remove(lkey); }
 
 base::Result<uint32_t> Endpoint::create_cq(uint32_t cqe) {
   using R = base::Result<uint32_t>;
@@ -129,7 +129,8 @@ void Endpoint::take_notified_cqs(std::vector<uint32_t>& out) {
 
 base::Result<uint32_t> Endpoint::Impl::new_qpn(const QpInit& init) {
   using R = base::Result<uint32_t>;
-  while (!quarantine.empty() && (quarantine.front().first <= last_now || quarantine.size() > kMaxQuarantined)) {
+  while (!quarantine.empty() &&
+         (quarantine.front().first <= last_now || quarantine.size() > kMaxQuarantined)) {
     quarantined.erase(quarantine.front().second);
     quarantine.pop_front();
   }
@@ -151,7 +152,8 @@ base::Result<uint32_t> Endpoint::create_qp(const QpInit& init) {
   Impl& m = *impl_;
   Cq* send = find_cq(m.cqs, init.send_cq);
   Cq* recv = find_cq(m.cqs, init.recv_cq);
-  if (!m.pds.contains(init.pd) || send == nullptr || recv == nullptr || init.max_send_wr == 0) return R::error(EINVAL);
+  if (!m.pds.contains(init.pd) || send == nullptr || recv == nullptr || init.max_send_wr == 0)
+    return R::error(EINVAL);
   if (m.by_qpn.size() >= m.config.max_qps) return R::error(ENOMEM);
   const auto qpn = m.new_qpn(init);
   if (!qpn.ok()) return qpn;
@@ -198,7 +200,7 @@ Errno Endpoint::destroy_qp(Instant now, uint32_t qpn) {
   const QpInit init = s->qp->init();
   QpAttr reset;
   reset.state = QpState::reset;
-  s->qp->modify(now, reset);   // releases the regions its work requests hold
+  s->qp->modify(now, reset);  // releases the regions its work requests hold
   if (s->peer) m.ops.release_peer(*s->peer);
   --find_cq(m.cqs, init.send_cq)->users;
   --find_cq(m.cqs, init.recv_cq)->users;
@@ -260,7 +262,8 @@ Errno Endpoint::replace_ev(Instant now, uint32_t qpn, uint32_t tag, ev::PathId w
   return 0;
 }
 
-base::Result<uint16_t> Endpoint::send_ev_probe(Instant now, const PeerPort& peer, uint32_t tag, uint8_t dscp) {
+base::Result<uint16_t> Endpoint::send_ev_probe(Instant now, const PeerPort& peer, uint32_t tag,
+                                               uint8_t dscp) {
   const auto id = impl_->ops.probe(now, peer, tag, dscp, std::nullopt, Duration::seconds(1));
   impl_->settle_ops(now);
   return id;

@@ -1,4 +1,5 @@
-// Datagrams and time through one endpoint: demultiplexing, checks 9 to 11 of reference 2.17, fairness, timers.
+// Datagrams and time through one endpoint: demultiplexing, checks 9 to 11 of reference 2.17, fairness,
+// timers.
 #include <algorithm>
 
 #include "engine/endpoint_impl.h"
@@ -21,7 +22,7 @@ Endpoint::Impl::QpSlot* Endpoint::Impl::slot_of(uint32_t qpn) {
 void Endpoint::Impl::push_event(const Event& e) {
   if (events.size() >= kMaxEvents) {
     ++stats.events_dropped;
-    events.back().dropped += 1;   // the last one kept tells how many are missing behind it
+    events.back().dropped += 1;  // the last one kept tells how many are missing behind it
     return;
   }
   events.push_back(e);
@@ -101,14 +102,15 @@ void Endpoint::Impl::settle_ops(Instant now) {
     }
     const bool answered = o.kind == OpsOutcome::Kind::probe_answer;
     if (o.qp_slot) {
-      if (*o.qp_slot < qps.size() && qps[*o.qp_slot].qp) qps[*o.qp_slot].qp->on_reverse_probe(now, o.path, answered);
+      if (*o.qp_slot < qps.size() && qps[*o.qp_slot].qp)
+        qps[*o.qp_slot].qp->on_reverse_probe(now, o.path, answered);
       continue;
     }
     Event e;
     e.kind = EventKind::endpoint_response;
     e.at = now;
     e.request_id = o.request_id;
-    e.port = answered ? o.arrival_port : 0;   // 0: no answer in time
+    e.port = answered ? o.arrival_port : 0;  // 0: no answer in time
     e.up = answered;
     e.rtt = o.rtt;
     push_event(e);
@@ -116,7 +118,8 @@ void Endpoint::Impl::settle_ops(Instant now) {
   timers.set(kOpsTimer, ops.deadline());
 }
 
-void Endpoint::Impl::receive_trimmed(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes, bool lasthop) {
+void Endpoint::Impl::receive_trimmed(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes,
+                                     bool lasthop) {
   wire::Packet p;
   const DropReason r = wire::parse_trimmed(bytes, p);
   if (r != DropReason::none) return drop(r);
@@ -145,7 +148,7 @@ void Endpoint::Impl::receive(Instant now, const wire::DatagramMeta& meta, base::
   if (wire::is_data(op)) ++stats.data_rx;
   trace.record(now, 'r', p.bth.dqp, p.bth.opcode, p.bth.psn, meta.port);
   const auto size = static_cast<uint32_t>(bytes.size() + meta.elided_payload);
-  const uint32_t tail = meta.elided_payload > 0 ? p.bth.pad + 4u : 0;   // elided with the payload
+  const uint32_t tail = meta.elided_payload > 0 ? p.bth.pad + 4u : 0;  // elided with the payload
   qp->on_packet(now, meta, p, 8 + size + tail + 40);
   settle(now, qp->slot());
 }
@@ -157,7 +160,8 @@ void Endpoint::handle_datagram(Instant now, const wire::DatagramMeta& meta, base
   if (meta.port == 0 || meta.port > m.env.ports.size()) return m.drop(DropReason::not_receiving);
   m.stats.port_rx_bytes[meta.port] += bytes.size() + meta.elided_payload;
   const wire::TrimClass trim = wire::trim_class(meta.dscp, m.config.dscps);
-  if (trim != wire::TrimClass::none) return m.receive_trimmed(now, meta, bytes, trim == wire::TrimClass::trimmed_lasthop);
+  if (trim != wire::TrimClass::none)
+    return m.receive_trimmed(now, meta, bytes, trim == wire::TrimClass::trimmed_lasthop);
   m.receive(now, meta, bytes);
 }
 
@@ -168,7 +172,7 @@ void Endpoint::Impl::start_reverse_probe(Instant now, Qp& qp) {
   if (to == nullptr) return;
   const Duration patience = std::max(Duration::millis(10), qp.stats_srtt() * 3);
   const auto id = ops.probe(now, *to, path->tag, config.dscps.no_trim, qp.slot(), patience);
-  (void)id;   // EAGAIN: too many open already; the next interval tries again
+  (void)id;  // EAGAIN: too many open already; the next interval tries again
 }
 
 void Endpoint::handle_timeout(Instant now) {
@@ -244,7 +248,7 @@ void Endpoint::on_send_failed(Instant now, const Transmit& t) {
 
 void Endpoint::set_receive_pressure(uint8_t percent) {
   Impl& m = *impl_;
-  const uint8_t pen = percent > 90 ? 127 : percent > 50 ? 64 : 0;   // 7.8
+  const uint8_t pen = percent > 90 ? 127 : percent > 50 ? 64 : 0;  // 7.8
   if (pen == 0 && m.env.rcv_cwnd_pen != 0) {
     m.env.restore_cwnd = true;
     m.restore_until = m.last_now + Duration::millis(2);

@@ -8,18 +8,24 @@ namespace mrc::engine {
 namespace {
 constexpr Duration kStatusFirst = Duration::millis(1);
 constexpr Duration kStatusMax = Duration::seconds(1);
-constexpr Duration kStatusRefresh = Duration::seconds(10);   // while a port is down (9.2)
+constexpr Duration kStatusRefresh = Duration::seconds(10);  // while a port is down (9.2)
 constexpr uint8_t kEct0 = 2;
 }  // namespace
 
-EndpointOps::EndpointOps(const EndpointConfig& config, const std::vector<PortConfig>& ports, EndpointStats& stats, base::Rng rng)
-    : config_(config), ports_(ports), stats_(stats), rng_(rng), next_id_(static_cast<uint16_t>(rng_.next())) {}
+EndpointOps::EndpointOps(const EndpointConfig& config, const std::vector<PortConfig>& ports,
+                         EndpointStats& stats, base::Rng rng)
+    : config_(config),
+      ports_(ports),
+      stats_(stats),
+      rng_(rng),
+      next_id_(static_cast<uint16_t>(rng_.next())) {}
 
 uint32_t EndpointOps::acquire_peer(const std::vector<PeerPort>& ports) {
   const auto same = [&](const Peer& p) {
     return p.qps > 0 && p.ports.size() == ports.size() &&
            std::equal(ports.begin(), ports.end(), p.ports.begin(), [](const PeerPort& a, const PeerPort& b) {
-             return a.local_port == b.local_port && a.addr == b.addr && a.udp_port == b.udp_port && a.remote_port == b.remote_port;
+             return a.local_port == b.local_port && a.addr == b.addr && a.udp_port == b.udp_port &&
+                    a.remote_port == b.remote_port;
            });
   };
   // QPs to one peer are set up in runs: its address leads to the candidates without a scan of all peers.
@@ -57,7 +63,8 @@ EndpointOps::Sender EndpointOps::find_sender(const IpAddr& src) {
   const auto it = by_address_.find(src);
   if (it == by_address_.end()) return {};
   Peer& peer = peers_[it->second.front()];
-  const auto port = std::find_if(peer.ports.begin(), peer.ports.end(), [&](const PeerPort& p) { return p.addr == src; });
+  const auto port =
+      std::find_if(peer.ports.begin(), peer.ports.end(), [&](const PeerPort& p) { return p.addr == src; });
   return {&peer, port == peer.ports.end() ? nullptr : &*port};
 }
 
@@ -80,8 +87,8 @@ std::optional<uint16_t> EndpointOps::new_id() {
   return next_id_++;
 }
 
-base::Result<uint16_t> EndpointOps::probe(Instant now, const PeerPort& to, uint32_t tag, uint8_t dscp, std::optional<uint32_t> qp_slot,
-                                          Duration patience) {
+base::Result<uint16_t> EndpointOps::probe(Instant now, const PeerPort& to, uint32_t tag, uint8_t dscp,
+                                          std::optional<uint32_t> qp_slot, Duration patience) {
   using R = base::Result<uint16_t>;
   if (to.local_port == 0 || to.local_port > ports_.size()) return R::error(EINVAL);
   const auto id = new_id();
@@ -188,8 +195,9 @@ void EndpointOps::on_response(Instant now, const wire::DatagramMeta& meta, const
   if (s.peer != nullptr && s.peer->status_open && s.peer->status_id == id && id != 0) {
     s.peer->status_open = false;
     s.peer->status_id = 0;
-    const bool all_up = std::all_of(s.peer->ports.begin(), s.peer->ports.end(),
-                                    [this](const PeerPort& q) { return (ports_up_ & (1u << q.local_port)) != 0; });
+    const bool all_up = std::all_of(s.peer->ports.begin(), s.peer->ports.end(), [this](const PeerPort& q) {
+      return (ports_up_ & (1u << q.local_port)) != 0;
+    });
     s.peer->status_next = all_up ? Instant::never() : now + kStatusRefresh;
     s.peer->status_interval = kStatusFirst;
   }

@@ -1,5 +1,6 @@
 // Connectionless operations on QPN 2: EV probes and port status updates (reference 9).
-// Decides whom to answer and what to repeat; leaves the effect on QPs to the endpoint, which reads `Outcome`s.
+// Decides whom to answer and what to repeat; leaves the effect on QPs to the endpoint, which reads
+// `Outcome`s.
 #pragma once
 
 #include <deque>
@@ -17,7 +18,7 @@ namespace mrc::engine {
 // The planes of one remote endpoint, shared by all QPs that lead there.
 struct Peer {
   std::vector<PeerPort> ports;
-  uint32_t qps = 0;                       // 0 = free entry
+  uint32_t qps = 0;  // 0 = free entry
   TokenBucket responses{1};
   // Port status we still have to get confirmed (9.2).
   bool status_open = false;
@@ -29,10 +30,10 @@ struct Peer {
 
 struct OpsOutcome {
   enum class Kind : uint8_t { port_status, probe_answer, probe_lost } kind{};
-  IpAddr from;                            // port_status: who reports
+  IpAddr from;  // port_status: who reports
   uint32_t port_mask = 0;
-  uint16_t request_id = 0;                // probes
-  std::optional<uint32_t> qp_slot;        // probe sent for this QP's reverse set; absent: for the controller
+  uint16_t request_id = 0;          // probes
+  std::optional<uint32_t> qp_slot;  // probe sent for this QP's reverse set; absent: for the controller
   ev::PathId path;
   Duration rtt{};
   uint8_t arrival_port = 0;
@@ -40,7 +41,8 @@ struct OpsOutcome {
 
 class EndpointOps {
  public:
-  EndpointOps(const EndpointConfig& config, const std::vector<PortConfig>& ports, EndpointStats& stats, base::Rng rng);
+  EndpointOps(const EndpointConfig& config, const std::vector<PortConfig>& ports, EndpointStats& stats,
+              base::Rng rng);
 
   uint32_t acquire_peer(const std::vector<PeerPort>& ports);
   void release_peer(uint32_t id);
@@ -49,7 +51,8 @@ class EndpointOps {
   // A local port changed: tell every peer until it confirms.
   void announce_ports(Instant now, uint32_t ports_up);
   // EAGAIN: all 65,536 ids are open; EINVAL: no such local port.
-  base::Result<uint16_t> probe(Instant now, const PeerPort& to, uint32_t tag, uint8_t dscp, std::optional<uint32_t> qp_slot, Duration patience);
+  base::Result<uint16_t> probe(Instant now, const PeerPort& to, uint32_t tag, uint8_t dscp,
+                               std::optional<uint32_t> qp_slot, Duration patience);
 
   void on_request(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p);
   void on_response(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p);
@@ -63,10 +66,22 @@ class EndpointOps {
  private:
   static constexpr size_t kMaxQueued = 1024;
   static constexpr size_t kMaxOpenProbes = 16'384;
-  struct Message { PeerPort to; uint32_t tag = 0; uint8_t dscp = 0, ecn = 0; wire::Packet packet; };
-  struct OpenProbe { Instant sent_at, expires_at; ev::PathId path; std::optional<uint32_t> qp_slot; };
+  struct Message {
+    PeerPort to;
+    uint32_t tag = 0;
+    uint8_t dscp = 0, ecn = 0;
+    wire::Packet packet;
+  };
+  struct OpenProbe {
+    Instant sent_at, expires_at;
+    ev::PathId path;
+    std::optional<uint32_t> qp_slot;
+  };
 
-  struct Sender { Peer* peer = nullptr; const PeerPort* port = nullptr; };
+  struct Sender {
+    Peer* peer = nullptr;
+    const PeerPort* port = nullptr;
+  };
   Sender find_sender(const IpAddr& src);
   uint32_t reply_tag(uint8_t port, uint32_t request_entropy);
   void enqueue(Message m);
@@ -81,7 +96,7 @@ class EndpointOps {
   std::vector<Peer> peers_;
   std::map<IpAddr, std::vector<uint32_t>> by_address_;
   std::deque<Message> out_;
-  std::map<uint16_t, OpenProbe> open_;    // by request id; ordered, so that expiry order is reproducible
+  std::map<uint16_t, OpenProbe> open_;  // by request id; ordered, so that expiry order is reproducible
   std::deque<OpsOutcome> outcomes_;
   uint16_t next_id_;
 };

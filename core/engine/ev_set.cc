@@ -13,7 +13,8 @@ uint32_t random_tag(bool v4, base::Rng& rng) {
   return v4 ? source_port : ((1 + rng.below(0xFFFF)) << 16) | source_port;
 }
 
-std::vector<uint32_t> plane_tags(const PortConfig& port, uint32_t want, std::set<uint32_t>& used, base::Rng& rng) {
+std::vector<uint32_t> plane_tags(const PortConfig& port, uint32_t want, std::set<uint32_t>& used,
+                                 base::Rng& rng) {
   std::vector<uint32_t> tags = port.auto_tags;
   if (tags.empty()) {
     // Tags are unique over the QP, so that a reflected EV names one plane.
@@ -31,7 +32,8 @@ std::vector<uint32_t> plane_tags(const PortConfig& port, uint32_t want, std::set
 
 }  // namespace
 
-EvSetSpec auto_ev_set(const std::vector<PortConfig>& ports, const std::vector<PeerPort>& peers, uint32_t count, base::Rng& rng) {
+EvSetSpec auto_ev_set(const std::vector<PortConfig>& ports, const std::vector<PeerPort>& peers,
+                      uint32_t count, base::Rng& rng) {
   EvSetSpec set;
   if (peers.empty()) return set;
   const auto planes = static_cast<uint32_t>(peers.size());

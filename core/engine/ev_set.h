@@ -8,8 +8,10 @@
 
 namespace mrc::engine {
 
-// `count` active EVs over the planes of `peers` and a quarter as many backups, drawn without coordination. A port with
-// auto_tags (a UDP driver's source ports or flow labels) offers those only; the others get random values.
-EvSetSpec auto_ev_set(const std::vector<PortConfig>& ports, const std::vector<PeerPort>& peers, uint32_t count, base::Rng& rng);
+// `count` active EVs over the planes of `peers` and a quarter as many backups, drawn without coordination. A
+// port with auto_tags (a UDP driver's source ports or flow labels) offers those only; the others get random
+// values.
+EvSetSpec auto_ev_set(const std::vector<PortConfig>& ports, const std::vector<PeerPort>& peers,
+                      uint32_t count, base::Rng& rng);
 
 }  // namespace mrc::engine

@@ -5,7 +5,8 @@
 
 namespace mrc::engine {
 
-base::Result<MrInfo> MrTable::add(uint32_t pd, uint64_t addr, uint64_t length, uint32_t access, uint64_t iova) {
+base::Result<MrInfo> MrTable::add(uint32_t pd, uint64_t addr, uint64_t length, uint32_t access,
+                                  uint64_t iova) {
   using R = base::Result<MrInfo>;
   if (length == 0 || iova + length < iova || addr + length < addr) return R::error(EINVAL);
   // IBTA: a region that peers may write must be locally writable too.
@@ -64,7 +65,8 @@ void MrTable::unpin(uint32_t key) {
 }
 
 bool MrTable::pd_used(uint32_t pd) const {
-  return std::any_of(slots_.begin(), slots_.end(), [pd](const Region& r) { return r.key != 0 && r.pd == pd; });
+  return std::any_of(slots_.begin(), slots_.end(),
+                     [pd](const Region& r) { return r.key != 0 && r.pd == pd; });
 }
 
 }  // namespace mrc::engine

@@ -1,5 +1,5 @@
-// Memory regions and the keys that open them. Decides whether an access is allowed (reference 6.10) and performs
-// the one copy of a payload; leaves protection-domain lifetimes to the endpoint.
+// Memory regions and the keys that open them. Decides whether an access is allowed (reference 6.10) and
+// performs the one copy of a payload; leaves protection-domain lifetimes to the endpoint.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 namespace mrc::engine {
 
 struct Region {
-  uint32_t key = 0;       // lkey and rkey are one number; 0 = free slot
+  uint32_t key = 0;  // lkey and rkey are one number; 0 = free slot
   uint32_t pd = 0, access = 0;
-  uint64_t addr = 0;      // local address, 0 for a phantom region
-  uint64_t iova = 0;      // address peers use
+  uint64_t addr = 0;  // local address, 0 for a phantom region
+  uint64_t iova = 0;  // address peers use
   uint64_t length = 0;
-  uint32_t in_use = 0;    // posted work requests that read it
+  uint32_t in_use = 0;  // posted work requests that read it
 };
 
 class MrTable {
@@ -42,7 +42,7 @@ class MrTable {
   uint32_t max_;
   std::vector<Region> slots_;
   std::vector<uint32_t> free_;
-  std::unordered_map<uint32_t, uint32_t> index_;   // key -> slot; looked up, never iterated
+  std::unordered_map<uint32_t, uint32_t> index_;  // key -> slot; looked up, never iterated
 };
 
 }  // namespace mrc::engine

@@ -1,5 +1,6 @@
 // Reliability probes in flight on one QP: probe_id -> path and send time (reference 5.10).
-// Decides which answers are ours and when a probe counts as failed; leaves what to probe to ev/ and reliability/.
+// Decides which answers are ours and when a probe counts as failed; leaves what to probe to ev/ and
+// reliability/.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace mrc::engine {
 struct Probe {
   uint16_t id = 0;
   uint8_t port = 0;
-  bool tail = false;   // sent for tail loss on a GOOD EV; its failure says nothing about the EV
+  bool tail = false;  // sent for tail loss on a GOOD EV; its failure says nothing about the EV
   uint32_t tag = 0;
   base::Instant sent_at, expires_at;
 };
@@ -37,7 +38,8 @@ class ProbeTable {
   }
   // Takes one probe whose time is over.
   std::optional<Probe> expired(base::Instant now) {
-    const auto it = std::find_if(open_.begin(), open_.end(), [&](const Probe& p) { return p.expires_at <= now; });
+    const auto it =
+        std::find_if(open_.begin(), open_.end(), [&](const Probe& p) { return p.expires_at <= now; });
     if (it == open_.end()) return std::nullopt;
     const Probe p = *it;
     open_.erase(it);
@@ -57,7 +59,7 @@ class ProbeTable {
     return entropy == tag || entropy == (tag & 0xFFFF) || entropy == ((tag << 16) | (tag >> 16));
   }
 
-  std::vector<Probe> open_;   // at most one an EV: a few in practice
+  std::vector<Probe> open_;  // at most one an EV: a few in practice
   uint16_t next_id_ = 1;
 };
 

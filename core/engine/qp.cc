@@ -33,7 +33,7 @@ Errno Qp::post_send(Instant now, const SendWr& wr) {
   }
   if (state_ == QpState::err) {
     if (flushed_.size() >= init_.max_send_wr) return ENOMEM;
-    flushed_.push_back(wr.wr_id);   // verbs: posting to a QP in ERR completes with a flush error
+    flushed_.push_back(wr.wr_id);  // verbs: posting to a QP in ERR completes with a flush error
     return 0;
   }
   const Errno e = req_->post(w);

@@ -1,5 +1,6 @@
-// One QP: the only place where requester, responder, EV table and congestion control meet (reference 5, 6, 10).
-// Decides what one event means for each of them; leaves demultiplexing, timers and fairness to the endpoint.
+// One QP: the only place where requester, responder, EV table and congestion control meet (reference 5, 6,
+// 10). Decides what one event means for each of them; leaves demultiplexing, timers and fairness to the
+// endpoint.
 #pragma once
 
 #include <memory>
@@ -28,9 +29,9 @@ struct QpEnv {
   EndpointStats& stats;
   base::TraceDigest& trace;
   TokenBucket& probe_budget;
-  std::vector<PortConfig> ports;   // index 0 is port 1
+  std::vector<PortConfig> ports;  // index 0 is port 1
   uint32_t ports_up = 0;
-  uint8_t rcv_cwnd_pen = 0;        // 7.8, current receive pressure
+  uint8_t rcv_cwnd_pen = 0;  // 7.8, current receive pressure
   bool restore_cwnd = false;
 };
 
@@ -43,7 +44,7 @@ class Qp final : private reliability::Placement {
   // --- lifecycle (qp_modify.cc) ---
   Errno modify(Instant now, const QpAttr& attr);
   void enter_error(Instant now, Status cause, uint8_t vendor_err);
-  void set_usable_ports(Instant now);   // ports_up or the peer's report changed
+  void set_usable_ports(Instant now);  // ports_up or the peer's report changed
   // 9.2: bit N = the peer can receive on its port N. Never removes the last usable port (9.4).
   void on_peer_ports(Instant now, uint32_t remote_mask);
 
@@ -112,7 +113,8 @@ class Qp final : private reliability::Placement {
   TxResult send_probe(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
   TxResult send_data(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
   std::optional<ev::PathId> control_path(Instant now, uint32_t ports);
-  void fill(const wire::Packet& p, ev::PathId path, uint8_t dscp, uint8_t ecn, base::MutByteView head, Transmit& out);
+  void fill(const wire::Packet& p, ev::PathId path, uint8_t dscp, uint8_t ecn, base::MutByteView head,
+            Transmit& out);
   void emit_probe(Instant now, ev::PathId path, bool tail, base::MutByteView head, Transmit& out);
   uint8_t data_dscp(bool rtx) const;
   void release_pins();
@@ -123,7 +125,7 @@ class Qp final : private reliability::Placement {
   base::Rng rng_;
   QpState state_ = QpState::reset;
   Status error_cause_ = Status::success;
-  QpAttr attr_;                       // everything given so far
+  QpAttr attr_;  // everything given so far
   std::unique_ptr<reliability::Requester> req_;
   std::unique_ptr<reliability::Responder> rsp_;
   std::unique_ptr<ev::EvTable> table_;
@@ -132,23 +134,23 @@ class Qp final : private reliability::Placement {
   reliability::RttEstimator rtt_;
   ProbeTable probes_;
   reliability::Effects effects_;
-  std::vector<PeerPort> peers_;       // sorted by local port
-  uint32_t remote_usable_ = UINT32_MAX;   // by local port number
+  std::vector<PeerPort> peers_;          // sorted by local port
+  uint32_t remote_usable_ = UINT32_MAX;  // by local port number
   uint32_t usable_ports_ = 0;
   uint32_t pmtu_ = 1024;
   bool trimming_ = false;
   uint8_t last_rx_port_ = 0;
-  Instant tried_at_{-1};              // last transmit() that found nothing it could send
+  Instant tried_at_{-1};  // last transmit() that found nothing it could send
   Instant budget_retry_ = Instant::never();
   // Reverse probing (6.13).
   static constexpr Duration kMinReverseProbeInterval = Duration::millis(1);
   Instant reverse_due_ = Instant::never();
   bool rx_since_probe_ = false, feedback_since_probe_ = false;
   // Rings, not deques: an empty std::deque holds 600 bytes.
-  reliability::Ring<uint64_t> early_recvs_;    // posted in INIT
-  reliability::Ring<uint64_t> local_errors_;   // work requests refused by a local check
-  reliability::Ring<uint64_t> flushed_;        // posted in ERR
-  reliability::Ring<uint32_t> pins_;         // lkeys of posted work requests, oldest first; 0 = none
+  reliability::Ring<uint64_t> early_recvs_;   // posted in INIT
+  reliability::Ring<uint64_t> local_errors_;  // work requests refused by a local check
+  reliability::Ring<uint64_t> flushed_;       // posted in ERR
+  reliability::Ring<uint32_t> pins_;          // lkeys of posted work requests, oldest first; 0 = none
   uint64_t sacks_rx_ = 0, nacks_rx_ = 0, acks_rx_ = 0, unknown_ev_ = 0, probes_tx_ = 0, probe_answers_ = 0;
   Duration told_base_rtt_{};
 };

@@ -10,13 +10,14 @@ namespace mrc::engine {
 
 namespace {
 
-constexpr uint8_t kMaxMpr = 32;            // x128 PSNs (5.3)
+constexpr uint8_t kMaxMpr = 32;  // x128 PSNs (5.3)
 constexpr uint16_t kMaxWimm = 4096;
 constexpr int64_t kUnknownRate = 1'250'000'000;
 constexpr uint32_t kCapTrimNackUnsupported = 1, kCapDynamicMpr = 2, kCapSvcTimeUnsupported = 4;
 
 bool valid_pmtu(uint32_t bytes) {
-  // The verbs sizes, and any multiple of 64 that two software ends agreed on: the wire never carries the value.
+  // The verbs sizes, and any multiple of 64 that two software ends agreed on: the wire never carries the
+  // value.
   return bytes >= 64 && bytes <= 8960 && bytes % 64 == 0;
 }
 
@@ -76,7 +77,9 @@ Errno Qp::check_attr(const QpAttr& a) const {
   if (a.path_mtu && !valid_pmtu(*a.path_mtu)) return EINVAL;
   if (a.ev_count && (*a.ev_count == 0 || *a.ev_count > 4096)) return EINVAL;
   if (a.ev_policy && !ev::make_policy(*a.ev_policy).ok()) return EINVAL;
-  if (const Errno e = cc::check_config(a.cc_algorithm.value_or("uet-1.0-nscc"), a.cc_config.value_or(cc::CcConfig{}))) return e;
+  if (const Errno e =
+          cc::check_config(a.cc_algorithm.value_or("uet-1.0-nscc"), a.cc_config.value_or(cc::CcConfig{})))
+    return e;
   if (a.peer_ports) {
     uint32_t seen = 0;
     for (const PeerPort& p : *a.peer_ports) {
@@ -143,10 +146,11 @@ cc::LinkParams Qp::link_params() const {
   for (const PeerPort& p : peers_) {
     if ((usable_ports_ & (1u << p.local_port)) != 0) rate += env_.ports[p.local_port - 1u].bytes_per_second;
   }
-  // Ports of unknown speed: 10 Gb/s in all, what a software host moves; the NSCC gains scale with this number.
+  // Ports of unknown speed: 10 Gb/s in all, what a software host moves; the NSCC gains scale with this
+  // number.
   l.bytes_per_second = rate > 0 ? rate : kUnknownRate;
   if (attr_.base_rtt && attr_.base_rtt->ns > 0) l.base_rtt = *attr_.base_rtt;
-  l.mtu = pmtu_ + 88;   // 7.1: full packet with TSETH
+  l.mtu = pmtu_ + 88;  // 7.1: full packet with TSETH
   l.trimming = trimming_;
   return l;
 }
@@ -155,7 +159,8 @@ Errno Qp::to_rtr(Instant now) {
   if (!attr_.dest_qpn || !attr_.rq_psn || !attr_.path_mtu || !attr_.peer_ports) return EINVAL;
   pmtu_ = *attr_.path_mtu;
   peers_ = *attr_.peer_ports;
-  std::sort(peers_.begin(), peers_.end(), [](const PeerPort& x, const PeerPort& y) { return x.local_port < y.local_port; });
+  std::sort(peers_.begin(), peers_.end(),
+            [](const PeerPort& x, const PeerPort& y) { return x.local_port < y.local_port; });
   const uint32_t cap = attr_.cap.value_or(0);
   trimming_ = attr_.trimming.value_or(false) && (cap & kCapTrimNackUnsupported) == 0;
 
@@ -163,12 +168,14 @@ Errno Qp::to_rtr(Instant now) {
   if (set.active.empty()) set = auto_ev_set(env_.ports, peers_, attr_.ev_count.value_or(128), rng_);
   if (set.active.empty()) return EINVAL;
   const auto routed = [this](const ev::PathId& p) { return peer(p.port) != nullptr; };
-  if (!std::all_of(set.active.begin(), set.active.end(), routed) || !std::all_of(set.backup.begin(), set.backup.end(), routed)) {
-    return EINVAL;   // an EV on a plane the peer does not have
+  if (!std::all_of(set.active.begin(), set.active.end(), routed) ||
+      !std::all_of(set.backup.begin(), set.backup.end(), routed)) {
+    return EINVAL;  // an EV on a plane the peer does not have
   }
   auto policy = ev::make_policy(attr_.ev_policy.value_or("bitmap"));
   if (!policy.ok()) return policy.error();
-  table_ = std::make_unique<ev::EvTable>(set.active, set.backup, table_config(), std::move(policy.value()), rng_.fork());
+  table_ = std::make_unique<ev::EvTable>(set.active, set.backup, table_config(), std::move(policy.value()),
+                                         rng_.fork());
 
   reliability::ResponderConfig r;
   r.rq_psn = base::Psn(*attr_.rq_psn);
@@ -176,8 +183,8 @@ Errno Qp::to_rtr(Instant now) {
   r.mpr_dest = 128u * attr_.mpr_dest.value_or(8);
   r.max_wimm_dest = attr_.max_wimm_dest.value_or(128);
   r.dynamic_mpr = (cap & kCapDynamicMpr) != 0;
-  r.trim_nack = true;   // we always generate them; the peer asks for trimming only if its fabric trims
-  r.service_time = false;   // D-18: off by default
+  r.trim_nack = true;      // we always generate them; the peer asks for trimming only if its fabric trims
+  r.service_time = false;  // D-18: off by default
   if (attr_.sack_bytes) r.sack_bytes = *attr_.sack_bytes;
   if (attr_.sack_timer) r.sack_timer = *attr_.sack_timer;
   if (attr_.rq_empty_grace) r.rq_empty_grace = *attr_.rq_empty_grace;
@@ -205,12 +212,13 @@ Errno Qp::to_rts(Instant now) {
   if (attr_.min_ack_timeout) c.min_ack_timeout = *attr_.min_ack_timeout;
   if (attr_.hold_time) c.hold_time = *attr_.hold_time;
   if (attr_.reorder_min_time) c.reorder_min_time = *attr_.reorder_min_time;
-  if (trimming_) c.reorder_time_factor = 1.5;   // queues may reorder by a full trim threshold (5.7)
+  if (trimming_) c.reorder_time_factor = 1.5;  // queues may reorder by a full trim threshold (5.7)
   cc::CcConfig conf = attr_.cc_config.value_or(cc::CcConfig{});
   if (attr_.max_cwnd && *attr_.max_cwnd > 0) {
     conf.max_cwnd = conf.max_cwnd > 0 ? std::min(conf.max_cwnd, *attr_.max_cwnd) : *attr_.max_cwnd;
   }
-  auto controller = cc::make_controller(attr_.cc_algorithm.value_or("uet-1.0-nscc"), conf, link_params(), now);
+  auto controller =
+      cc::make_controller(attr_.cc_algorithm.value_or("uet-1.0-nscc"), conf, link_params(), now);
   if (!controller.ok()) return controller.error();
   cc_ = std::move(controller.value());
   req_ = std::make_unique<reliability::Requester>(c);
@@ -245,7 +253,8 @@ void Qp::to_reset() {
 }
 
 Errno Qp::modify_live(Instant now, const QpAttr& a) {
-  // Without a state only what can change on a running QP: the send window (dynamic MPR, 5.3) and the receive one.
+  // Without a state only what can change on a running QP: the send window (dynamic MPR, 5.3) and the receive
+  // one.
   QpAttr rest = a;
   rest.mpr.reset();
   rest.mpr_dest.reset();
@@ -255,13 +264,15 @@ Errno Qp::modify_live(Instant now, const QpAttr& a) {
     merge(a);
     return 0;
   }
-  const bool other = rest.access_flags || rest.ev_set || rest.ev_count || rest.ev_table || rest.ev_policy || rest.cc_algorithm ||
-                     rest.cc_config || rest.ev_profile_id || rest.cc_profile_id || rest.dest_qpn || rest.rq_psn || rest.path_mtu ||
-                     rest.peer_ports || rest.max_wimm_dest || rest.cap || rest.trimming || rest.sack_bytes || rest.sack_timer ||
-                     rest.rq_empty_grace || rest.sq_psn || rest.timeout || rest.linear_cnt || rest.exp_cnt || rest.max_wimm ||
-                     rest.hold_time || rest.min_ack_timeout || rest.reorder_min_time || rest.base_rtt || rest.max_cwnd;
+  const bool other = rest.access_flags || rest.ev_set || rest.ev_count || rest.ev_table || rest.ev_policy ||
+                     rest.cc_algorithm || rest.cc_config || rest.ev_profile_id || rest.cc_profile_id ||
+                     rest.dest_qpn || rest.rq_psn || rest.path_mtu || rest.peer_ports || rest.max_wimm_dest ||
+                     rest.cap || rest.trimming || rest.sack_bytes || rest.sack_timer || rest.rq_empty_grace ||
+                     rest.sq_psn || rest.timeout || rest.linear_cnt || rest.exp_cnt || rest.max_wimm ||
+                     rest.hold_time || rest.min_ack_timeout || rest.reorder_min_time || rest.base_rtt ||
+                     rest.max_cwnd;
   if (other) return EINVAL;
-  if (a.mpr_dest && !attr_.cap.value_or(0)) return EINVAL;   // shrinking unannounced would strand packets
+  if (a.mpr_dest && !attr_.cap.value_or(0)) return EINVAL;  // shrinking unannounced would strand packets
   merge(a);
   if (a.mpr && req_) req_->set_mpr(128u * *a.mpr);
   if (a.mpr_dest && rsp_) rsp_->set_mpr(128u * *a.mpr_dest);
@@ -277,7 +288,8 @@ void Qp::enter_error(Instant now, Status cause, uint8_t vendor_err) {
   env_.trace.record(now, 'e', qpn_, static_cast<uint8_t>(cause));
   if (req_) {
     // A local error belongs to the request just posted; what was queued before it is flushed.
-    const Status first = cause == Status::success || cause == Status::local_protection_error ? Status::flush_error : cause;
+    const Status first =
+        cause == Status::success || cause == Status::local_protection_error ? Status::flush_error : cause;
     req_->fail(first, vendor_err);
   }
   if (rsp_) rsp_->fail();

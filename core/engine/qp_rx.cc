@@ -13,16 +13,21 @@ namespace {
 
 ev::BadReason bad_reason(reliability::LossCause cause) {
   switch (cause) {
-    case reliability::LossCause::timeout: return ev::BadReason::timeout;
-    case reliability::LossCause::probe: return ev::BadReason::probe;
-    case reliability::LossCause::inferred: break;
+    case reliability::LossCause::timeout:
+      return ev::BadReason::timeout;
+    case reliability::LossCause::probe:
+      return ev::BadReason::probe;
+    case reliability::LossCause::inferred:
+      break;
   }
   return ev::BadReason::loss;
 }
 
 ev::PathFeedback feedback_of(uint8_t m) {
   // m = 3 is reserved: reliability and CC information only (reference 2.18).
-  return m == 1 ? ev::PathFeedback::skip_once : m == 2 ? ev::PathFeedback::always_skip : ev::PathFeedback::none;
+  return m == 1   ? ev::PathFeedback::skip_once
+         : m == 2 ? ev::PathFeedback::always_skip
+                  : ev::PathFeedback::none;
 }
 
 reliability::SackView view_of(const wire::Packet& p) {
@@ -45,9 +50,15 @@ void Qp::on_packet(Instant now, const wire::DatagramMeta& meta, const wire::Pack
   const bool ce = meta.ecn == 3;
   const auto op = static_cast<Opcode>(p.bth.opcode);
   switch (op) {
-    case Opcode::sack: on_sack(now, meta, p); break;
-    case Opcode::nack: on_nack(now, p); break;
-    case Opcode::transport_ack: on_ack(now, p); break;
+    case Opcode::sack:
+      on_sack(now, meta, p);
+      break;
+    case Opcode::nack:
+      on_nack(now, p);
+      break;
+    case Opcode::transport_ack:
+      on_ack(now, p);
+      break;
     case Opcode::reliability_probe:
       last_rx_port_ = meta.port;
       rsp_->on_probe(now, p, wire::reflected_entropy(meta), ce);
@@ -67,7 +78,8 @@ void Qp::on_trimmed(Instant now, const wire::DatagramMeta& meta, const wire::Pac
   rsp_->on_trimmed(now, p, wire::reflected_entropy(meta), lasthop);
 }
 
-reliability::Placement::Outcome Qp::place(uint64_t va, uint32_t rkey, base::ByteView payload, uint32_t length) {
+reliability::Placement::Outcome Qp::place(uint64_t va, uint32_t rkey, base::ByteView payload,
+                                          uint32_t length) {
   if (attr_.access_flags && (*attr_.access_flags & Access::remote_write) == 0) return Outcome::access_error;
   const Region* r = env_.mrs.remote_write(rkey, init_.pd, va, length);
   if (r == nullptr) return Outcome::access_error;
@@ -191,7 +203,7 @@ void Qp::apply_effects(Instant now) {
     cc_->on_loss(cc::LossEvent{now, l.nominal, l.cause == reliability::LossCause::timeout});
   }
   cc_->on_outstanding(req_->outstanding_nominal());
-  if (effects_.fatal) enter_error(now, Status::success, 0);   // completions are queued already
+  if (effects_.fatal) enter_error(now, Status::success, 0);  // completions are queued already
 }
 
 void Qp::on_send_failed(Instant now, const Transmit& t) {
@@ -207,8 +219,11 @@ Instant Qp::deadline() const {
   at = std::min({at, req_->next_timeout(), probes_.next_expiry()});
   // What only transmit() can serve and already tried in vain waits for an event or a free port instead.
   // Without a usable port nothing can be served at all; set_usable_ports brings the QP back.
-  const auto pending = [this](Instant due) { return usable_ports_ != 0 && due > tried_at_ ? due : Instant::never(); };
-  at = std::min({at, pending(req_->next_release()), pending(req_->next_probe_at()), pending(table_->next_probe_at())});
+  const auto pending = [this](Instant due) {
+    return usable_ports_ != 0 && due > tried_at_ ? due : Instant::never();
+  };
+  at = std::min(
+      {at, pending(req_->next_release()), pending(req_->next_probe_at()), pending(table_->next_probe_at())});
   return std::min(at, pending(budget_retry_));
 }
 
@@ -254,11 +269,12 @@ void Qp::on_reverse_probe(Instant now, ev::PathId path, bool answered) {
 
 bool Qp::may_receive() const {
   if (state_ == QpState::rtr || state_ == QpState::rts) return true;
-  return state_ == QpState::err && rsp_ && rsp_->fatal();   // repeats its NAK
+  return state_ == QpState::err && rsp_ && rsp_->fatal();  // repeats its NAK
 }
 
 const PeerPort* Qp::peer(uint8_t port) const {
-  const auto it = std::find_if(peers_.begin(), peers_.end(), [port](const PeerPort& p) { return p.local_port == port; });
+  const auto it =
+      std::find_if(peers_.begin(), peers_.end(), [port](const PeerPort& p) { return p.local_port == port; });
   return it == peers_.end() ? nullptr : &*it;
 }
 

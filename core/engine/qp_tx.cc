@@ -9,7 +9,7 @@ using wire::Opcode;
 
 namespace {
 constexpr uint8_t kEct0 = 2;
-constexpr uint32_t kUdpAndPad = 8 + 40;   // nominal size = UDP length + 40 (7.3)
+constexpr uint32_t kUdpAndPad = 8 + 40;  // nominal size = UDP length + 40 (7.3)
 }  // namespace
 
 TxResult Qp::transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
@@ -26,11 +26,13 @@ TxResult Qp::try_transmit(Instant now, uint32_t ports, base::MutByteView head, T
   if (probe == TxResult::sent) return probe;
   const TxResult data = send_data(now, ports, head, out);
   if (data == TxResult::sent) return data;
-  const bool waiting = control == TxResult::no_port || probe == TxResult::no_port || data == TxResult::no_port;
+  const bool waiting =
+      control == TxResult::no_port || probe == TxResult::no_port || data == TxResult::no_port;
   return waiting ? TxResult::no_port : TxResult::nothing;
 }
 
-void Qp::fill(const wire::Packet& p, ev::PathId path, uint8_t dscp, uint8_t ecn, base::MutByteView head, Transmit& out) {
+void Qp::fill(const wire::Packet& p, ev::PathId path, uint8_t dscp, uint8_t ecn, base::MutByteView head,
+              Transmit& out) {
   const PeerPort& to = *peer(path.port);
   const PortConfig& from = env_.ports[path.port - 1u];
   out = Transmit{};
@@ -38,7 +40,7 @@ void Qp::fill(const wire::Packet& p, ev::PathId path, uint8_t dscp, uint8_t ecn,
   out.meta.dst = to.addr;
   out.meta.src_port = static_cast<uint16_t>(path.tag);
   out.meta.dst_port = to.udp_port;
-  out.meta.flow_label = to.addr.is_v4() ? 0 : path.tag >> 16;   // D-04, D-20
+  out.meta.flow_label = to.addr.is_v4() ? 0 : path.tag >> 16;  // D-04, D-20
   out.meta.dscp = dscp;
   out.meta.ecn = ecn;
   out.meta.port = path.port;
@@ -85,7 +87,8 @@ uint8_t Qp::data_dscp(bool rtx) const {
 
 void Qp::emit_probe(Instant now, ev::PathId path, bool tail, base::MutByteView head, Transmit& out) {
   // 5.10: no answer within max(3 srtt, 1 ms) is a failed probe; a software host asks for more patience.
-  const Duration patience = std::max({rtt_.srtt() * 3, Duration::millis(1), attr_.min_ack_timeout.value_or(Duration{})});
+  const Duration patience =
+      std::max({rtt_.srtt() * 3, Duration::millis(1), attr_.min_ack_timeout.value_or(Duration{})});
   wire::Packet p;
   p.bth.opcode = static_cast<uint8_t>(Opcode::reliability_probe);
   p.bth.dqp = *attr_.dest_qpn;

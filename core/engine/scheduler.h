@@ -23,7 +23,7 @@ class Scheduler {
     if (slot >= where_.size()) where_.resize(slot + 1, Where::none);
     if (slot >= listed_.size()) listed_.resize(slot + 1, false);
     where_[slot] = Where::blocked;
-    if (listed_[slot]) return;   // a stale entry of it is still in the list
+    if (listed_[slot]) return;  // a stale entry of it is still in the list
     listed_[slot] = true;
     blocked_.push_back(slot);
   }

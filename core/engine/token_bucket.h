@@ -10,7 +10,8 @@ namespace mrc::engine {
 
 class TokenBucket {
  public:
-  explicit TokenBucket(uint32_t per_second) : rate_(per_second), burst_(std::max<int64_t>(per_second / 10, 1)), tokens_(burst_) {}
+  explicit TokenBucket(uint32_t per_second)
+      : rate_(per_second), burst_(std::max<int64_t>(per_second / 10, 1)), tokens_(burst_) {}
 
   bool take(base::Instant now) {
     refill(now);

@@ -5,7 +5,10 @@
 
 namespace mrc::engine {
 
-struct Trailer { uint8_t bytes[7]; uint8_t length; };   // pad zero bytes, then the iCRC
+struct Trailer {
+  uint8_t bytes[7];
+  uint8_t length;
+};  // pad zero bytes, then the iCRC
 // Reads head and payload once. With `elided` payload (simulator) the driver does not call this.
 Trailer finish(const Transmit& t, const uint8_t* head);
 

@@ -29,62 +29,75 @@ inline constexpr uint32_t kMaxPorts = 32;
 
 // One NIC port = one plane. Numbers are 1-based; bit N of every port mask is port N.
 struct PortConfig {
-  IpAddr addr;                       // local address packets leave from and arrive at
-  uint16_t udp_port = 4791;          // where this end listens (D-01)
-  int64_t bytes_per_second = 0;      // 0 = unknown: does not raise the cc link rate
-  // AUTO mode EVs of this port; empty: invent random ones. UDP drivers put their source ports (or flow labels) here.
+  IpAddr addr;                   // local address packets leave from and arrive at
+  uint16_t udp_port = 4791;      // where this end listens (D-01)
+  int64_t bytes_per_second = 0;  // 0 = unknown: does not raise the cc link rate
+  // AUTO mode EVs of this port; empty: invent random ones. UDP drivers put their source ports (or flow
+  // labels) here.
   std::vector<uint32_t> auto_tags;
 };
 
 // Where the peer's planes are. Local port i talks to `ports[i]`; a missing entry means: no such plane there.
-struct PeerPort { uint8_t local_port = 0; IpAddr addr; uint16_t udp_port = 4791; uint8_t remote_port = 0; };
+struct PeerPort {
+  uint8_t local_port = 0;
+  IpAddr addr;
+  uint16_t udp_port = 4791;
+  uint8_t remote_port = 0;
+};
 
 struct EndpointConfig {
-  uint64_t seed = 1;                 // QPNs, PSNs, keys, EV order
+  uint64_t seed = 1;  // QPNs, PSNs, keys, EV order
   wire::Dscps dscps;
   uint16_t p_key = 0xFFFF;
   uint8_t hop_limit = 64;
   bool send_timestamps = true;
-  bool accept_only_known_peers = true;   // endpoint operations (9.4)
+  bool accept_only_known_peers = true;  // endpoint operations (9.4)
   uint32_t endpoint_responses_per_second = 10'000;
   uint32_t ev_probes_per_second = 100'000;  // reliability probes, whole endpoint (section 8)
   uint32_t max_qps = 1u << 20, max_mrs = 1u << 20, max_cqs = 1u << 16;
 };
 
-struct Access { static constexpr uint32_t local_write = 1, remote_write = 2, remote_read = 4, remote_atomic = 8; };
-struct MrInfo { uint32_t lkey = 0, rkey = 0; };
+struct Access {
+  static constexpr uint32_t local_write = 1, remote_write = 2, remote_read = 4, remote_atomic = 8;
+};
+struct MrInfo {
+  uint32_t lkey = 0, rkey = 0;
+};
 
-enum class QpState : uint8_t { reset, init, rtr, rts, sqd, sqe, err };   // IBV_QPS_* order
+enum class QpState : uint8_t { reset, init, rtr, rts, sqd, sqe, err };  // IBV_QPS_* order
 
 struct QpInit {
   uint32_t pd = 0, send_cq = 0, recv_cq = 0;
   uint32_t max_send_wr = 128, max_recv_wr = 128;
   bool sq_sig_all = false;
-  std::optional<uint32_t> qpn;       // tests and vectors only: ask for this number (EEXIST, EINVAL)
+  std::optional<uint32_t> qpn;  // tests and vectors only: ask for this number (EEXIST, EINVAL)
 };
 
 // EV set of a QP: explicit lists, or AUTO from the ports when both are empty.
-struct EvSetSpec { std::vector<ev::PathId> active, backup; };
+struct EvSetSpec {
+  std::vector<ev::PathId> active, backup;
+};
 
-// modify_qp: only engaged members count. Each must be legal for the transition (reference 10.2, D-24) or EINVAL.
+// modify_qp: only engaged members count. Each must be legal for the transition (reference 10.2, D-24) or
+// EINVAL.
 struct QpAttr {
   std::optional<QpState> state, cur_state;
   // INIT
   std::optional<uint32_t> access_flags;
   std::optional<EvSetSpec> ev_set;
-  std::optional<uint32_t> ev_count;             // AUTO: active EVs (default 128), backup 25 %
+  std::optional<uint32_t> ev_count;  // AUTO: active EVs (default 128), backup 25 %
   std::optional<ev::TableConfig> ev_table;
-  std::optional<std::string> ev_policy;         // default "bitmap"
-  std::optional<std::string> cc_algorithm;      // default "uet-1.0-nscc"
+  std::optional<std::string> ev_policy;     // default "bitmap"
+  std::optional<std::string> cc_algorithm;  // default "uet-1.0-nscc"
   std::optional<cc::CcConfig> cc_config;
-  std::optional<uint64_t> ev_profile_id, cc_profile_id;   // resolved by the caller through the profile stores
+  std::optional<uint64_t> ev_profile_id, cc_profile_id;  // resolved by the caller through the profile stores
   // RTR
-  std::optional<uint32_t> dest_qpn, rq_psn, path_mtu;     // path_mtu in bytes
+  std::optional<uint32_t> dest_qpn, rq_psn, path_mtu;  // path_mtu in bytes
   std::optional<std::vector<PeerPort>> peer_ports;
-  std::optional<uint8_t> mpr_dest;              // x128 PSNs
+  std::optional<uint8_t> mpr_dest;  // x128 PSNs
   std::optional<uint16_t> max_wimm_dest;
-  std::optional<uint32_t> cap;                  // QP_CAP bits: trim nack unsupported 1, dynamic mpr 2, svc time unsupported 4
-  std::optional<bool> trimming;                 // fabric trims and the peer NACKs trims: use TRIMMABLE classes
+  std::optional<uint32_t> cap;  // QP_CAP bits: trim nack unsupported 1, dynamic mpr 2, svc time unsupported 4
+  std::optional<bool> trimming;  // fabric trims and the peer NACKs trims: use TRIMMABLE classes
   std::optional<uint32_t> sack_bytes;
   std::optional<Duration> sack_timer, rq_empty_grace;
   // RTS
@@ -92,14 +105,14 @@ struct QpAttr {
   std::optional<uint8_t> mpr, timeout, linear_cnt, exp_cnt;
   std::optional<uint16_t> max_wimm;
   std::optional<Duration> hold_time, min_ack_timeout, reorder_min_time;
-  std::optional<Duration> base_rtt;             // configured base RTT; 0/absent: 12 us
-  std::optional<int64_t> max_cwnd;              // bytes, for instance the peer's receive buffer
+  std::optional<Duration> base_rtt;  // configured base RTT; 0/absent: 12 us
+  std::optional<int64_t> max_cwnd;   // bytes, for instance the peer's receive buffer
 };
 
 struct SendWr {
   uint64_t wr_id = 0;
   reliability::WrOpcode opcode = reliability::WrOpcode::rdma_write;
-  uint64_t addr = 0;                 // local address inside the MR of lkey
+  uint64_t addr = 0;  // local address inside the MR of lkey
   uint32_t length = 0, lkey = 0;
   uint64_t remote_addr = 0;
   uint32_t rkey = 0, imm = 0;
@@ -115,11 +128,12 @@ struct Completion {
   bool with_imm = false;
 };
 
-// One datagram to send: `head` bytes were written to the caller's buffer, the payload lies in registered memory.
-// The driver sends head | payload | pad zero bytes | iCRC; `finish` (transmit.h) computes the last two.
+// One datagram to send: `head` bytes were written to the caller's buffer, the payload lies in registered
+// memory. The driver sends head | payload | pad zero bytes | iCRC; `finish` (transmit.h) computes the last
+// two.
 struct Transmit {
-  wire::DatagramMeta meta;           // src, dst, ports, flow label, dscp, ecn, local port
-  uint32_t tag = 0;                  // EV wire tag
+  wire::DatagramMeta meta;  // src, dst, ports, flow label, dscp, ecn, local port
+  uint32_t tag = 0;         // EV wire tag
   uint32_t head_len = 0;
   const uint8_t* payload = nullptr;  // valid until the next call that can release the work request
   uint32_t payload_len = 0;
@@ -128,31 +142,52 @@ struct Transmit {
   uint32_t qpn = 0;
 };
 
-enum class EventKind : uint8_t { qp_error, ev_state, port_local, port_remote, cq_overrun, endpoint_response, qp_drained };
+enum class EventKind : uint8_t {
+  qp_error,
+  ev_state,
+  port_local,
+  port_remote,
+  cq_overrun,
+  endpoint_response,
+  qp_drained
+};
 struct Event {
   EventKind kind{};
   Instant at;
   uint32_t qpn = 0, cq = 0;
-  Status status = Status::success;   // qp_error
-  uint8_t port = 0; bool up = false; // port_*
-  ev::StateEvent ev;                 // ev_state
-  uint16_t request_id = 0; Duration rtt{}; // endpoint_response
-  uint64_t dropped = 0;              // events lost before this one
+  Status status = Status::success;  // qp_error
+  uint8_t port = 0;
+  bool up = false;    // port_*
+  ev::StateEvent ev;  // ev_state
+  uint16_t request_id = 0;
+  Duration rtt{};        // endpoint_response
+  uint64_t dropped = 0;  // events lost before this one
 };
 
-struct PathStats { uint32_t tag = 0; uint8_t port = 0; ev::State state{}; bool active = false; ev::EvCounters counters; };
+struct PathStats {
+  uint32_t tag = 0;
+  uint8_t port = 0;
+  ev::State state{};
+  bool active = false;
+  ev::EvCounters counters;
+};
 struct QpStats {
-  QpState state{}; uint32_t next_psn = 0, unack_psn = 0, cack_psn = 0;
-  reliability::RequesterCounters tx; reliability::ResponderCounters rx;
-  cc::Snapshot cc; std::vector<cc::NamedCounter> cc_counters;
+  QpState state{};
+  uint32_t next_psn = 0, unack_psn = 0, cack_psn = 0;
+  reliability::RequesterCounters tx;
+  reliability::ResponderCounters rx;
+  cc::Snapshot cc;
+  std::vector<cc::NamedCounter> cc_counters;
   Duration srtt{}, rttvar{};
   uint64_t sacks_rx = 0, nacks_rx = 0, acks_rx = 0, unknown_ev = 0, probes_tx = 0, probe_answers = 0;
-  uint32_t queued = 0; int64_t outstanding = 0; size_t memory_bytes = 0;
+  uint32_t queued = 0;
+  int64_t outstanding = 0;
+  size_t memory_bytes = 0;
 };
 struct EndpointStats {
-  std::array<uint64_t, static_cast<size_t>(wire::DropReason::count_)> drops{};   // indexed by DropReason
-  uint64_t datagrams_rx = 0, datagrams_tx = 0, data_rx = 0, data_tx = 0, endpoint_requests_rx = 0, endpoint_responses_tx = 0,
-           endpoint_refused = 0, unknown_endpoint_op = 0, events_dropped = 0;
+  std::array<uint64_t, static_cast<size_t>(wire::DropReason::count_)> drops{};  // indexed by DropReason
+  uint64_t datagrams_rx = 0, datagrams_tx = 0, data_rx = 0, data_tx = 0, endpoint_requests_rx = 0,
+           endpoint_responses_tx = 0, endpoint_refused = 0, unknown_endpoint_op = 0, events_dropped = 0;
   std::array<uint64_t, kMaxPorts + 1> port_tx_bytes{}, port_rx_bytes{};
 };
 

@@ -4,8 +4,8 @@
 #include "base/time.h"
 #include "testing/check.h"
 
-using mrc::base::Instant;
 using mrc::base::Duration;
+using mrc::base::Instant;
 using mrc::base::Msn;
 using mrc::base::Psn;
 

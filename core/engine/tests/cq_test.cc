@@ -50,6 +50,6 @@ TEST_CASE("notification is one shot and obeys solicited-only") {
   cq.arm(true);
   Completion bad = numbered(5);
   bad.status = mrc::engine::Status::flush_error;
-  cq.push(bad, false);          // errors count as solicited
+  cq.push(bad, false);  // errors count as solicited
   CHECK(cq.take_fired());
 }

@@ -32,7 +32,7 @@ TEST_CASE("timer heap agrees with a sorted map under random moves") {
     }
     auto best = model.begin();
     for (auto it = model.begin(); it != model.end(); ++it) {
-      if (it->second < best->second) best = it;   // ties: the lowest id, as the heap promises
+      if (it->second < best->second) best = it;  // ties: the lowest id, as the heap promises
     }
     CHECK_EQ(heap.next().ns, best->second);
     CHECK_EQ(heap.front(), best->first);
@@ -55,7 +55,7 @@ TEST_CASE("blocked QPs come back once a port is free") {
   Scheduler s;
   s.blocked(3);
   s.blocked(4);
-  s.ready(3);            // an event may have given it something for another port
+  s.ready(3);  // an event may have given it something for another port
   CHECK_EQ(s.pop(), 3u);
   s.blocked(3);
   CHECK(s.empty());
@@ -71,5 +71,5 @@ TEST_CASE("token bucket holds its rate") {
   int got = 0;
   for (int64_t us = 0; us < 2'000'000; us += 100) got += b.take(Instant{us * 1000}) ? 1 : 0;
   CHECK(got >= 1990);
-  CHECK(got <= 2110);   // two seconds and one burst of 100
+  CHECK(got <= 2110);  // two seconds and one burst of 100
 }
