@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "cc/controller.h"
+#include "cc/profile.h"
 #include "engine_attr.h"
 #include "errno_error.h"
 
@@ -101,6 +102,67 @@ nb::tuple run(const std::string& algorithm, const nb::dict& config, const nb::di
   return nb::make_tuple(trace, counters);
 }
 
+// Members as in cc::CcProfileChange; states by their API numbers. algorithm "" is the API's NULL.
+cc::CcProfileChange change_from(const nb::dict& d) {
+  cc::CcProfileChange c;
+  mrc::bindings::DictReader r(d, "CC profile");
+  const auto state = [&r](const char* key) -> std::optional<mrc::base::ProfileState> {
+    uint8_t v = 0;
+    if (!r.read(key, v)) return std::nullopt;
+    if (v > 2) throw mrc::bindings::ErrnoError(EINVAL, "CC profile: no such state");
+    return static_cast<mrc::base::ProfileState>(v);
+  };
+  c.cur_state = state("cur_state");
+  c.state = state("state");
+  r.read("algorithm", c.algorithm);
+  nb::dict config;
+  if (r.read("config", config)) c.config = mrc::bindings::cc_config_from(config);
+  r.finish();
+  return c;
+}
+
+nb::dict to_dict(const cc::CcProfile& p) {
+  nb::dict d;
+  d["state"] = static_cast<unsigned>(p.state);
+  d["algorithm"] = p.algorithm ? nb::cast(*p.algorithm) : nb::none();
+  d["config"] = p.config ? nb::object(mrc::bindings::to_dict(*p.config)) : nb::none();
+  d["users"] = p.users;
+  return d;
+}
+
+void bind_profiles(nb::module_& m) {
+  using Store = cc::CcProfileStore;
+  nb::class_<Store>(m, "CcProfileStore", "CC profiles by id; reference 12.2.")
+      .def(
+          "__init__",
+          [](Store* self, size_t max_profiles, bool modify_online) {
+            new (self) Store(cc::CcProfileLimits{max_profiles, modify_online});
+          },
+          "max_profiles"_a = cc::CcProfileLimits{}.max_profiles,
+          "modify_online"_a = cc::CcProfileLimits{}.modify_online)
+      .def(
+          "modify",
+          [](Store& s, uint64_t id, const nb::dict& change) {
+            mrc::bindings::check(s.modify(id, change_from(change)), "CC profile: change refused");
+          },
+          "id"_a, "change"_a,
+          "Applies {cur_state, state, algorithm, config} whole or not at all.\n"
+          "OSError: EINVAL for what the state or the settings do not allow, EBUSY while QPs hold it.")
+      .def(
+          "query", [](const Store& s, uint64_t id) { return to_dict(s.query(id)); }, "id"_a,
+          "{state, algorithm, config, users}; a blank id is in INIT.")
+      .def(
+          "hold",
+          [](Store& s, uint64_t id) {
+            const auto held = s.hold(id);
+            mrc::bindings::check(held.error(), "CC profile: not ONLINE");
+            return to_dict(held.value());
+          },
+          "id"_a, "For a QP: the profile, which then cannot leave ONLINE until release().")
+      .def("release", &Store::release, "id"_a)
+      .def("ids", &Store::ids, "Ids that are not blank, ascending.");
+}
+
 }  // namespace
 
 void bind_cc(nb::module_& m) {
@@ -116,4 +178,5 @@ void bind_cc(nb::module_& m) {
                              "congestion control: algorithm or settings");
       },
       "algorithm"_a, "config"_a, "Raises OSError(EINVAL) for what cc_run would refuse.");
+  bind_profiles(m);
 }
