@@ -58,7 +58,7 @@ struct Endpoint::Impl {
   std::vector<uint32_t> free_slots;
   std::unordered_map<uint32_t, uint32_t> by_qpn;        // looked up, never iterated
   std::deque<std::pair<Instant, uint32_t>> quarantine;  // 10.3: QPNs not to be used again yet
-  std::unordered_set<uint32_t> quarantined;
+  std::set<uint32_t> quarantined;
   Scheduler scheduler;
   TimerHeap timers;
   std::vector<uint32_t> due;  // scratch of handle_timeout
