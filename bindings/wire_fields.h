@@ -174,7 +174,7 @@ void fields(V& v, wire::Ipv4& h) {
       v("id", h.id, 16);
   v("df", h.df, 1), v("mf", h.mf, 1), v("fragment_offset", h.fragment_offset, 13),
       v("protocol", h.protocol, 8);
-  v("total_length", h.total_length, 16);
+  v("total_length", h.total_length, 16), v("checksum", h.checksum, 16);
 }
 template <typename V>
 void fields(V& v, wire::Udp& h) {

@@ -125,12 +125,16 @@ class Core:
         if layer == "USID_SHIFT":
             return bytes(self._shift(fields)["after"])
         if layer == "EV_EXPANSION":
-            return bytes(self._call("ev_expand", fields)["value"])
+            return bytes(self._expand(fields)["value"])
         return bytes(self._call("wire_encode", layer, fields))
 
     def _shift(self, fields: Fields) -> Fields:
         before = bytes.fromhex(fields["before"])
         return dict(self._call("wire_usid_shift", before, fields["block_bits"], fields["usid_bits"]))
+
+    def _expand(self, fields: Fields) -> Fields:
+        mode = {"mode": fields["mode"].upper().replace("+", "_")} if "mode" in fields else {}
+        return dict(self._call("ev_expand", fields | mode))
 
     def _pack_ev(self, fields: Fields) -> bytes:
         """Hop fields are an expansion whose fields are all fixed."""
@@ -162,7 +166,7 @@ class Core:
             moved = self._shift(fields)
             return _usid_facts(fields, bytes.fromhex(fields["before"]), moved["after"], moved["end_of_stack"])
         if layer == "EV_EXPANSION":
-            facts = dict(self._call("ev_expand", fields))
+            facts = self._expand(fields)
             del facts["value"]
             return facts
         return dict(self._call("wire_derive", layer, fields, data))

@@ -18,9 +18,9 @@ __all__ = ["build", "main"]
 
 _CONVENTIONS: Final = [
     "Same schema as vectors.json; every entry carries expect.",
-    "expect.result drop: reason is the first failing check of section 2.17, in its order. Reasons beyond that "
-    "table: fragment (an IP fragment), not_mrc_port (UDP destination port is neither 4791 nor 4971), not_udp "
-    "(an IP version or protocol that carries no MRC).",
+    "expect.result drop: reason is the first failing check of section 2.17, in its order. Reasons beyond "
+    "that table: fragment (an IP fragment), not_mrc_port (UDP destination port is neither 4791 nor 4971), "
+    "not_udp (an IP version or protocol that carries no MRC).",
     "expect.result nack: the refusal the receiver sends; nack_reason, nack_psn, tx_timestamp and, where the "
     "entry has an IP header, entropy.",
     "expect.result error: layer EV_EXPANSION, a rule of section 4.4; reason is the errno name.",

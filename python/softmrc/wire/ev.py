@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
@@ -62,6 +63,11 @@ def srv6_destination(fields: Fields) -> bytes:
         WireError: a geometry outside 128 bits.
     """
     block, width = fields["block_bits"], fields["usid_bits"]
+    if (
+        fields["plane_bits"] + fields["plane_shift"] > width
+        or fields["uplink_bits"] + fields["uplink_shift"] > width
+    ):
+        raise WireError("template: plane or uplink does not fit a slot")
     if block + width * fields["n_slots"] > 128 or fields["uplink_slot"] >= fields["n_slots"]:
         raise WireError("template: slots do not fit 128 bits")
     uplink = fields["ev"] % (1 << fields["uplink_bits"])
@@ -98,8 +104,8 @@ def _check_profile(widths: Sequence[int], fields: Sequence[Fields], mode: str | 
         raise ConfigError("E2BIG", "a profile field is wider than its format field")
     for f in fields:
         size, bits = 1 << f["width"], f["mask"].bit_count()
-        if f["init_val"] >= size or f["mask"] >= size or f["max_val"] >= 1 << bits:
-            raise ConfigError("EINVAL", "init_val, mask or max_val do not fit")
+        if f["width"] == 0 or f["init_val"] >= size or f["mask"] >= size or f["max_val"] >= 1 << bits:
+            raise ConfigError("EINVAL", "width, init_val, mask or max_val do not fit")
         if f["min_val"] > f["max_val"]:
             raise ConfigError("EINVAL", "min_val above max_val")
 
@@ -127,7 +133,9 @@ def expand(fields: Fields) -> tuple[bytes, Fields]:
             digits[i] = text[used]
             used += 1
         values.append(int("".join(digits), 2))
-    padded = [*values, *(0 for _ in range(len(widths) - len(values)))]
-    bits = "".join(f"{v:0{w}b}" for v, w in zip(padded, widths, strict=True))
-    facts = {"field_values": values, "ev_bits_consumed": used, "expanded_width": len(bits)}
-    return int(bits.ljust(256, "0"), 2).to_bytes(32, "big"), facts
+    word = 0
+    for width, value in itertools.zip_longest(widths, values, fillvalue=0):
+        word = word << width | value
+    total = sum(widths)
+    facts = {"field_values": values, "ev_bits_consumed": used, "expanded_width": total}
+    return (word << 256 - total).to_bytes(32, "big"), facts

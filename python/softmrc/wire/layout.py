@@ -147,7 +147,7 @@ IPV6 = _header(
 )
 IPV4 = _header(
     "ipv4",
-    "_version:4=4 ihl:4=5 dscp:6 ecn:2 total_length:16 id:16 _res:1 df:1=1 mf:1 fragment_offset:13 ttl:8=64"
+    "_version:4=4 _ihl:4=5 dscp:6 ecn:2 total_length:16 id:16 _res:1 df:1=1 mf:1 fragment_offset:13 ttl:8=64"
     " protocol:8=17 checksum:16 src:32:v4 dst:32:v4",
 )
 UDP = _header("udp", "src_port:16 dst_port:16=4791 length:16 checksum:16")
