@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "net/fd.h"
@@ -27,7 +28,7 @@ std::optional<HostAddress> parse_address(const std::string& text, std::string& w
     const std::string scope = text.substr(percent + 1);
     a.scope = if_nametoindex(scope.c_str());
     if (a.scope == 0 && !scope.empty() && scope.find_first_not_of("0123456789") == std::string::npos) {
-      a.scope = static_cast<uint32_t>(std::stoul(scope));
+      a.scope = static_cast<uint32_t>(std::strtoul(scope.c_str(), nullptr, 10));
     }
     if (a.scope == 0) {
       why = "'" + text + "': no interface is called '" + scope + "'; see `ip link`";
@@ -129,6 +130,12 @@ std::optional<InterfaceInfo> interface_of(const HostAddress& a) {
   }
   freeifaddrs(list);
   return out;
+}
+
+bool bindable(const HostAddress& a) {
+  const Fd s(socket(a.v4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SockAddr local = to_sockaddr(a.ip, 0, a.scope);
+  return s && bind(s.get(), local.get(), local.length) == 0;
 }
 
 }  // namespace mrc::net

@@ -33,5 +33,7 @@ uint16_t port_of(const sockaddr_storage& s);
 // The interface that holds an address, and what it can carry. 127.0.0.0/8 belongs to the loopback interface whole.
 struct InterfaceInfo { std::string name; uint32_t mtu = 0; bool up = false; };
 std::optional<InterfaceInfo> interface_of(const HostAddress& a);
+// A socket can be bound to it now: false while an IPv6 address is tentative (duplicate detection).
+bool bindable(const HostAddress& a);
 
 }  // namespace mrc::net

@@ -1,3 +1,4 @@
+// Opening, closing and the calls of the application. The I/O thread: loop.cc.
 #include "net/driver.h"
 
 #include <sys/epoll.h>
@@ -5,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <stdexcept>
 #include <system_error>
 
 #include "net/driver_impl.h"
@@ -14,66 +16,86 @@ namespace mrc::net {
 using base::Instant;
 
 namespace {
+
+constexpr const char* kForked = "used after fork: a child has no I/O thread; open a driver of its own there";
+
 int add_reader(int epoll, int fd, uint32_t tag) {
   epoll_event e{};
   e.events = EPOLLIN;
   e.data.u32 = tag;
   return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e);
 }
+
 }  // namespace
 
 Driver::Driver() = default;
-Driver::~Driver() { close(); }
+Driver::~Driver() {
+  if (!impl_) return;
+  if (impl_->forked()) {
+    // The engine may be half-way through a step and its lock taken; the descriptors were closed at the fork.
+    (void)impl_.release();
+    return;
+  }
+  close();
+}
+
+int Driver::Impl::open_plane(size_t i, base::Rng& rng, std::set<uint32_t>& taken, std::string& why) {
+  const PlaneConfig& c = config.planes[i];
+  const auto address = parse_address(c.address, why);
+  if (!address) return EINVAL;
+  PlaneOptions o;
+  o.address = *address;
+  o.udp_port = c.udp_port;
+  o.evs = c.evs;
+  o.force_source_ports = c.force_source_ports;
+  o.rcvbuf = config.rcvbuf;
+  o.sndbuf = config.sndbuf;
+  o.hop_limit = config.engine.hop_limit;
+  if (const int e = planes[i].open(o, rng, taken, why); e != 0) return e;
+  engine::PortConfig port;
+  port.addr = o.address.ip;
+  port.udp_port = planes[i].udp_port();
+  port.bytes_per_second = c.bytes_per_second;
+  port.auto_tags = planes[i].tags();
+  const auto added = endpoint.add_port(port);
+  if (!added.ok()) why = "'" + c.address + "' cannot be a plane: " + std::strerror(added.error());
+  return added.error();
+}
 
 int Driver::Impl::open(std::string& why) {
   if (config.planes.empty() || config.planes.size() >= engine::kMaxPorts) {
     why = "an endpoint has 1 to " + std::to_string(engine::kMaxPorts - 1) + " planes, not " + std::to_string(config.planes.size());
     return EINVAL;
   }
-  base::Rng rng(config.engine.seed ^ 0x9E3779B97F4A7C15ULL);
-  std::set<uint32_t> taken;
-  planes.resize(config.planes.size());
-  for (size_t i = 0; i < planes.size(); ++i) {
-    const PlaneConfig& c = config.planes[i];
-    PlaneOptions o;
-    const auto address = parse_address(c.address, why);
-    if (!address) {
-      why = "plane " + std::to_string(i + 1) + ": " + why;
-      return EINVAL;
-    }
-    o.address = *address;
-    o.udp_port = c.udp_port;
-    o.evs = std::max<uint32_t>(c.evs, 1);
-    o.force_source_ports = c.force_source_ports;
-    o.rcvbuf = config.rcvbuf;
-    o.sndbuf = config.sndbuf;
-    o.hop_limit = config.engine.hop_limit;
-    if (const int e = planes[i].open(o, rng, taken, why); e != 0) {
-      why = "plane " + std::to_string(i + 1) + ": " + why;
-      return e;
-    }
-    engine::PortConfig port;
-    port.addr = o.address.ip;
-    port.udp_port = planes[i].udp_port();
-    port.bytes_per_second = c.bytes_per_second;
-    port.auto_tags = planes[i].tags();
-    if (const auto added = endpoint.add_port(port); !added.ok()) {
-      why = "plane " + std::to_string(i + 1) + ": " + std::strerror(added.error());
-      return added.error();
-    }
-  }
-  plane_up.assign(planes.size(), true);
-  last_data_port.assign(planes.size() + 1, Instant{});
   epoll = Fd(epoll_create1(EPOLL_CLOEXEC));
   wake_fd = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   event_fd = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll || !wake_fd || !event_fd) {
-    why = std::string("no descriptors for the I/O thread: ") + std::strerror(errno) + "; raise the limit of open files (ulimit -n)";
-    return errno;
+    why = "no descriptors for the I/O thread; raise the limit of open files (ulimit -n)";
+    return EMFILE;
   }
-  for (uint32_t i = 0; i < planes.size(); ++i) add_reader(epoll.get(), planes[i].fd(), i);
-  add_reader(epoll.get(), wake_fd.get(), UINT32_MAX);
-  if (links.fd() >= 0) add_reader(epoll.get(), links.fd(), UINT32_MAX - 1);
+  base::Rng rng(config.engine.seed ^ 0x9E3779B97F4A7C15ULL);
+  std::set<uint32_t> taken;
+  planes.resize(config.planes.size());
+  for (size_t i = 0; i < planes.size(); ++i) {
+    if (const int e = open_plane(i, rng, taken, why); e != 0) {
+      why = "plane " + std::to_string(i + 1) + ": " + why;
+      return e;
+    }
+    // An address outside every interface (a local route, AnyIP) has no link whose state could be watched.
+    plane_watched.push_back(interface_of(planes[i].address()).has_value());
+  }
+  plane_up.assign(planes.size(), true);
+  fill.assign(planes.size(), 0);
+  last_data_port.assign(planes.size() + 1, Instant{});
+  int failed_adds = 0;
+  for (uint32_t i = 0; i < planes.size(); ++i) failed_adds += add_reader(epoll.get(), planes[i].fd(), i);
+  failed_adds += add_reader(epoll.get(), wake_fd.get(), UINT32_MAX);
+  if (links.fd() >= 0) failed_adds += add_reader(epoll.get(), links.fd(), UINT32_MAX - 1);
+  if (failed_adds != 0) {
+    why = "epoll refused a socket; raise sysctl fs.epoll.max_user_watches";
+    return ENOSPC;
+  }
   check_links(monotonic_now());
   return 0;
 }
@@ -86,20 +108,23 @@ base::Result<std::unique_ptr<Driver>> Driver::open(const DriverConfig& config, s
   try {
     d->impl_->thread = std::thread([m = d->impl_.get()] { m->run(); });
   } catch (const std::system_error& e) {
-    why = std::string("cannot start the I/O thread: ") + e.what();
-    return R::error(e.code().value());
+    why = std::string("cannot start the I/O thread: ") + e.what() + "; raise the limit of processes (ulimit -u)";
+    return R::error(EAGAIN);
   }
   return d;
 }
 
 void Driver::close() {
-  if (!impl_ || impl_->closed) return;
+  if (impl_->forked()) return;
+  const std::lock_guard closing(impl_->closing);
+  if (impl_->closed) return;
   impl_->closed = true;
   impl_->stop = true;
   impl_->wake();
   if (impl_->thread.joinable()) impl_->thread.join();
   const std::lock_guard lock(impl_->mutex);
   impl_->planes.clear();
+  impl_->links = LinkWatch(-1);
 }
 
 void Driver::Impl::wake() {
@@ -109,12 +134,13 @@ void Driver::Impl::wake() {
 }
 
 void Driver::with(const std::function<void(engine::Endpoint&, Instant)>& f) {
+  if (impl_->forked()) throw std::logic_error(kForked);
   {
     const std::lock_guard lock(impl_->mutex);
     f(impl_->endpoint, monotonic_now());
     impl_->announce();
   }
-  if (impl_->sleeping.load()) impl_->wake();
+  if (impl_->sleeping.exchange(false)) impl_->wake();
 }
 
 // The descriptor is written when notices came since it was last announced; the application fetches them itself.
@@ -130,31 +156,43 @@ void Driver::Impl::announce() {
 int Driver::event_fd() const { return impl_->event_fd.get(); }
 
 void Driver::drain_event_fd() {
+  if (impl_->forked()) return;
+  const std::lock_guard lock(impl_->mutex);
+  if (!impl_->failed.empty()) return;   // whoever waits must not wait for a dead thread
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t n = ::read(impl_->event_fd.get(), &count, sizeof count);
 }
 
 std::vector<PlaneInfo> Driver::planes() const {
-  const std::lock_guard lock(impl_->mutex);
   std::vector<PlaneInfo> out;
-  for (size_t i = 0; i < impl_->planes.size(); ++i) {
-    const UdpPlane& p = impl_->planes[i];
-    PlaneInfo info;
-    info.port = static_cast<uint8_t>(i + 1);
-    info.address = to_text(p.address());
-    info.udp_port = p.udp_port();
-    info.up = impl_->plane_up[i];
-    info.flow_labels = p.flow_labels();
-    if (const auto nic = interface_of(p.address())) info.mtu = nic->mtu;
-    info.rcvbuf_granted = p.rcvbuf();
-    info.sndbuf_granted = p.sndbuf();
-    info.tags = p.tags();
-    out.push_back(info);
+  if (impl_->forked()) return out;
+  std::vector<HostAddress> addresses;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    for (size_t i = 0; i < impl_->planes.size(); ++i) {
+      const UdpPlane& p = impl_->planes[i];
+      PlaneInfo info;
+      info.port = static_cast<uint8_t>(i + 1);
+      info.address = to_text(p.address());
+      info.udp_port = p.udp_port();
+      info.up = impl_->plane_up[i];
+      info.flow_labels = p.flow_labels();
+      info.rcvbuf_granted = p.rcvbuf();
+      info.sndbuf_granted = p.sndbuf();
+      info.tags = p.tags();
+      info.note = p.note();
+      out.push_back(info);
+      addresses.push_back(p.address());
+    }
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (const auto nic = interface_of(addresses[i])) out[i].mtu = nic->mtu;
   }
   return out;
 }
 
 DriverStats Driver::stats() const {
+  if (impl_->forked()) return {};
   const std::lock_guard lock(impl_->mutex);
   return impl_->stats;
 }
@@ -162,23 +200,27 @@ DriverStats Driver::stats() const {
 Instant Driver::now() const { return monotonic_now(); }
 
 uint64_t Driver::add_rule(const impair::Rule& rule) {
+  if (impl_->forked()) throw std::logic_error(kForked);
   const std::lock_guard lock(impl_->mutex);
   return impl_->line.add_rule(rule);
 }
 
 void Driver::clear_rules() {
+  if (impl_->forked()) return;
   const std::lock_guard lock(impl_->mutex);
   impl_->line.clear();
 }
 
 Instant Driver::last_data_tx(uint8_t port, uint32_t tag, bool whole_port) const {
+  if (impl_->forked()) return {};
   const std::lock_guard lock(impl_->mutex);
   if (whole_port) return port < impl_->last_data_port.size() ? impl_->last_data_port[port] : Instant{};
-  const auto it = impl_->last_data_tag.find(tag);
-  return it == impl_->last_data_tag.end() ? Instant{} : it->second;
+  const auto it = impl_->last_data_path.find(Impl::path_key(port, tag));
+  return it == impl_->last_data_path.end() ? Instant{} : it->second;
 }
 
 std::string Driver::failure() const {
+  if (impl_->forked()) return kForked;
   const std::lock_guard lock(impl_->mutex);
   return impl_->failed;
 }

@@ -20,7 +20,8 @@ struct PlaneConfig {
   int64_t bytes_per_second = 0;   // link rate if known
 };
 struct PlaneInfo { uint8_t port = 0; std::string address; uint16_t udp_port = 0; bool up = true, flow_labels = false;
-  uint32_t mtu = 0; int rcvbuf_granted = 0, sndbuf_granted = 0; std::vector<uint32_t> tags; };
+  uint32_t mtu = 0; int rcvbuf_granted = 0, sndbuf_granted = 0; std::vector<uint32_t> tags;
+  std::string note; };              // what is not as asked for, and the remedy; empty when all is well
 struct DriverConfig {
   engine::EndpointConfig engine;
   std::vector<PlaneConfig> planes;
@@ -28,7 +29,10 @@ struct DriverConfig {
   uint64_t impair_seed = 1;
 };
 struct DriverStats { uint64_t rx_datagrams = 0, tx_datagrams = 0, rx_bytes = 0, tx_bytes = 0, local_rx_drops = 0, tx_would_block = 0,
-  tx_errors = 0, wakeups = 0, bad_source = 0; };
+  tx_errors = 0, wakeups = 0,
+  bad_source = 0,        // packets whose source port (an EV given by the user) this host could not open
+  tx_too_big = 0,        // refused because they exceed the path MTU; among tx_errors as well
+  impaired_lost = 0; };  // held back by impairment rules beyond the memory set aside for them
 
 // Every public method is thread-safe. The I/O thread never calls user code and never takes the GIL.
 class Driver {
@@ -38,7 +42,9 @@ class Driver {
   ~Driver();                                        // close()
   void close();                                     // stops the thread, closes sockets; idempotent
 
-  // Runs `f` with the engine locked and the time of the call, then wakes the I/O thread.
+  // Runs `f` with the engine locked and the time of the call, then wakes the I/O thread. Fair: a caller waits for one
+  // batch of the I/O thread at most. Throws std::logic_error in a forked child, whose engine may be half-way through
+  // anything; the other methods answer with nothing there, and failure() says why.
   void with(const std::function<void(engine::Endpoint&, base::Instant)>& f);
   // Readable when a CQ notification fired, or an event is waiting, or the driver died. Reset by drain_event_fd().
   [[nodiscard]] int event_fd() const;

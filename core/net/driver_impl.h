@@ -1,5 +1,5 @@
-// The state behind net::Driver. `mutex` guards the engine, the impairments and everything marked so; the sockets and
-// their batches belong to the I/O thread alone.
+// The state behind net::Driver. `mutex` guards the engine, the impairments and everything marked so; the rest
+// belongs to the I/O thread.
 #pragma once
 
 #include <atomic>
@@ -10,61 +10,79 @@
 
 #include "net/clock.h"
 #include "net/driver.h"
+#include "net/fair_mutex.h"
 #include "net/frame_heap.h"
 #include "net/link_watch.h"
+#include "net/tx_batch.h"
 #include "net/udp_linux.h"
 
 namespace mrc::net {
 
 struct Driver::Impl {
-  Impl(const DriverConfig& c) : config(c), endpoint(c.engine), line(c.impair_seed) {}
+  explicit Impl(const DriverConfig& c) : config(c), endpoint(c.engine), line(c.impair_seed) {}
 
   int open(std::string& why);
+  int open_plane(size_t i, base::Rng& rng, std::set<uint32_t>& taken, std::string& why);
   void run();                                   // the I/O thread
+  void turn();
   base::Instant next_wakeup();
   void wait(base::Instant until);
   void read_planes();
-  void ingest(UdpPlane::Received& r, base::Instant now);        // locked
-  void deliver_held(base::Instant now);                          // locked
+  void ingest(UdpPlane::Received& r, base::Instant now);         // locked
+  bool deliver_held(base::Instant now);                          // locked; true when more is due
   bool transmit(base::Instant now);                              // locked; true when there may be more
-  void transmit_one(base::Instant now, const engine::Transmit& t, const uint8_t* head);   // locked
-  void transmit_impaired(base::Instant now, const engine::Transmit& t, const uint8_t* head, const impair::Verdict& v);
-  void after_send(base::Instant now, SendOutcome o, const engine::Transmit& t);
+  bool impair_outgoing(base::Instant now, TxBatch::Slot& s);     // locked; true when the packet is dealt with
+  void after_send(base::Instant now, const engine::Transmit& t, int error, size_t bytes);
   void hold(base::Instant at, bool outgoing, const wire::DatagramMeta& meta, std::vector<uint8_t> bytes);
+  void park(base::Instant now, const engine::Transmit& t, std::vector<uint8_t> bytes);
+  void retry_stuck(base::Instant now);                           // locked
   void announce();                                               // locked: event_fd follows the engine's notices
   void check_links(base::Instant now);                           // locked
-  void retry_blocked(base::Instant now);
   void die(const std::string& what);
   void wake();
+  [[nodiscard]] bool forked() const { return generation != fork_generation(); }
   [[nodiscard]] UdpPlane& plane(uint8_t port) { return planes[port - 1u]; }
+  static uint64_t path_key(uint8_t port, uint32_t tag) { return (uint64_t{port} << 32) | tag; }
+  // The UDP payload of a packet, gathered.
+  static void gather(const TxBatch::Slot& s, bool trailer, std::vector<uint8_t>& out);
 
-  static constexpr size_t kTxPerLock = 64;
+  static constexpr size_t kTxPerLock = 64, kHeldPerLock = 64, kMaxStuck = 4096, kMaxPaths = 65'536;
   static constexpr base::Duration kBlockedRetry = base::Duration::micros(500);
 
+  const uint32_t generation = fork_generation();
   DriverConfig config;
-  mutable std::mutex mutex;
+  mutable FairMutex mutex;
   engine::Endpoint endpoint;                    // guarded
   impair::Line line;                            // guarded
   FrameHeap held;                               // guarded
   DriverStats stats;                            // guarded
-  std::vector<UdpPlane> planes;
+  std::vector<UdpPlane> planes;                 // receive() by the I/O thread alone, everything else guarded
   std::vector<bool> plane_up;                   // guarded
+  std::vector<bool> plane_watched;              // its address belonged to an interface when it was opened
   std::vector<base::Instant> last_data_port;    // guarded, by port
-  std::unordered_map<uint32_t, base::Instant> last_data_tag;   // guarded; one entry an EV of this driver
+  std::unordered_map<uint64_t, base::Instant> last_data_path;   // guarded, by path_key()
   size_t noticed = 0;                           // guarded: notices of the engine already announced
   std::string failed;                           // guarded
 
   Fd epoll, wake_fd, event_fd;
   LinkWatch links;
   std::thread thread;
+  std::mutex closing;
+  bool closed = false;                          // guarded by `closing`
   std::atomic<bool> stop{false}, sleeping{false};
-  uint32_t writable = UINT32_MAX;               // I/O thread: ports whose socket took the last packet
+
+  // Of the I/O thread.
+  uint32_t readable = UINT32_MAX;               // by plane index: the kernel said there is something
+  uint32_t writable = UINT32_MAX;               // by port: its sockets took the last packet
   base::Instant blocked_until = base::Instant::never();
-  // A packet the socket had no room for: it goes first once there is room.
-  struct Stuck { wire::DatagramMeta meta; std::vector<uint8_t> bytes; };
+  // Packets a socket had no room for: they go first once there is room. Nothing else is offered to their plane.
+  struct Stuck { engine::Transmit t; std::vector<uint8_t> bytes; };
   std::deque<Stuck> stuck;
   std::vector<UdpPlane::Received> batch;
-  bool closed = false;
+  TxBatch tx;
+  std::vector<uint8_t> fill;                    // percent, by plane
+  uint8_t told_pressure = 0;
+  uint64_t wakeups = 0;
 };
 
 }  // namespace mrc::net

@@ -1,4 +1,4 @@
-// Copies of packets that an impairment holds back, ordered by delivery time and bounded in bytes.
+// Copies of packets that an impairment holds back, ordered by delivery time and bounded in memory.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ class FrameHeap {
 
   // False when full: the packet is lost.
   bool push(HeldFrame f) {
-    if (bytes_ + f.bytes.size() > kMaxBytes) return false;
-    bytes_ += f.bytes.size();
+    if (bytes_ + cost(f) > kMaxBytes) return false;
+    bytes_ += cost(f);
     f.order = order_++;
     heap_.push_back(std::move(f));
     std::push_heap(heap_.begin(), heap_.end(), later);
@@ -36,7 +36,7 @@ class FrameHeap {
     std::pop_heap(heap_.begin(), heap_.end(), later);
     HeldFrame f = std::move(heap_.back());
     heap_.pop_back();
-    bytes_ -= f.bytes.size();
+    bytes_ -= cost(f);
     return f;
   }
   // Buffers go round: a rate-limited plane holds every packet for a while.
@@ -47,10 +47,11 @@ class FrameHeap {
     return b;
   }
   void recycle(std::vector<uint8_t> b) {
-    if (spare_.size() < 1024) spare_.push_back(std::move(b));
+    if (spare_.size() < 1024 && b.capacity() > 0) spare_.push_back(std::move(b));
   }
 
  private:
+  static size_t cost(const HeldFrame& f) { return f.bytes.size() + sizeof(HeldFrame) + 128; }
   static bool later(const HeldFrame& a, const HeldFrame& b) { return a.at > b.at || (a.at == b.at && a.order > b.order); }
   std::vector<HeldFrame> heap_;
   std::vector<std::vector<uint8_t>> spare_;

@@ -1,10 +1,14 @@
 // The I/O thread: receive, time, transmit, sleep. One bounded batch a turn under the lock, so that callers get in.
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 
 #include "impair/trim.h"
 #include "net/driver_impl.h"
@@ -14,55 +18,78 @@ namespace mrc::net {
 using base::Duration;
 using base::Instant;
 
+namespace {
+
+constexpr size_t kUdpIpBytes = 48;   // what a rate-limited link carries besides the UDP payload
+
+// Nanosecond timeouts where the kernel has them (5.11), rounded up to milliseconds where it has not.
+int epoll_until(int epoll, std::span<epoll_event> ready, Instant until) {
+  const int64_t left = until.is_never() ? -1 : std::max<int64_t>((until - monotonic_now()).ns, 0);
+#ifdef SYS_epoll_pwait2
+  static std::atomic<bool> missing{false};
+  if (!missing.load(std::memory_order_relaxed)) {
+    const timespec t{static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
+    const long n = syscall(SYS_epoll_pwait2, epoll, ready.data(), static_cast<int>(ready.size()), left < 0 ? nullptr : &t, nullptr, 0);
+    if (n >= 0 || (errno != ENOSYS && errno != EPERM)) return static_cast<int>(n);
+    missing = true;
+  }
+#endif
+  const auto ms = left < 0 ? -1 : static_cast<int>(std::min<int64_t>((left + 999'999) / 1'000'000, 60'000));
+  return epoll_wait(epoll, ready.data(), static_cast<int>(ready.size()), ms);
+}
+
+}  // namespace
+
 void Driver::Impl::run() {
   // Timers of tens of microseconds matter here; the default slack of 50 us does not.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
-  while (!stop.load()) {
-    read_planes();
-    bool more = false;
-    Instant until;
-    {
-      const std::lock_guard lock(mutex);
-      const Instant now = monotonic_now();
-      deliver_held(now);
-      if (endpoint.poll_timeout() <= now) endpoint.handle_timeout(now);
-      retry_blocked(now);
-      more = transmit(now);
-      announce();
-      // Under the lock: a command given from now on finds `sleeping` set and wakes us.
-      until = more ? Instant{} : next_wakeup();
-      sleeping.store(!more);
-    }
-    wait(until);
-    sleeping.store(false);
+  try {
+    while (!stop.load()) turn();
+  } catch (const std::exception& e) {
+    die(std::string("the I/O thread ended: ") + e.what());
   }
+}
+
+void Driver::Impl::turn() {
+  read_planes();
+  Instant until;
+  {
+    const std::lock_guard lock(mutex);
+    const Instant now = monotonic_now();
+    stats.wakeups = wakeups;
+    bool more = deliver_held(now);
+    if (endpoint.poll_timeout() <= now) endpoint.handle_timeout(now);
+    retry_stuck(now);
+    more |= transmit(now);
+    announce();
+    // Under the lock: a command given from now on finds `sleeping` set and wakes us.
+    until = more ? Instant{} : next_wakeup();
+    sleeping.store(!more);
+  }
+  wait(until);
+  sleeping.store(false);
 }
 
 Instant Driver::Impl::next_wakeup() { return std::min({endpoint.poll_timeout(), held.next(), blocked_until}); }
 
 void Driver::Impl::wait(Instant until) {
-  timespec timeout{};
-  timespec* limit = nullptr;
-  if (!until.is_never()) {
-    const int64_t left = std::max<int64_t>((until - monotonic_now()).ns, 0);
-    timeout.tv_sec = left / 1'000'000'000;
-    timeout.tv_nsec = left % 1'000'000'000;
-    limit = &timeout;
-  }
-  epoll_event ready[8];
-  const int n = epoll_pwait2(epoll.get(), ready, 8, limit, nullptr);
-  if (n < 0 && errno != EINTR) return die(std::string("epoll_pwait2: ") + std::strerror(errno));
+  std::array<epoll_event, engine::kMaxPorts + 2> ready;
+  const int n = epoll_until(epoll.get(), ready, until);
+  if (n < 0 && errno != EINTR) return die(std::string("epoll: ") + std::strerror(errno));
+  ++wakeups;
+  readable = 0;
   for (int i = 0; i < n; ++i) {
-    if (ready[i].data.u32 == UINT32_MAX) {
+    const uint32_t tag = ready[static_cast<size_t>(i)].data.u32;
+    if (tag < planes.size()) {
+      readable |= 1u << tag;
+    } else if (tag == UINT32_MAX) {
       uint64_t count = 0;
       [[maybe_unused]] const ssize_t got = ::read(wake_fd.get(), &count, sizeof count);
-    } else if (ready[i].data.u32 == UINT32_MAX - 1 && links.drain()) {
+    } else if (links.drain()) {
       const std::lock_guard lock(mutex);
       check_links(monotonic_now());
     }
   }
-  const std::lock_guard lock(mutex);
-  ++stats.wakeups;
 }
 
 void Driver::Impl::die(const std::string& what) {
@@ -76,18 +103,20 @@ void Driver::Impl::die(const std::string& what) {
 }
 
 void Driver::Impl::read_planes() {
-  uint8_t fullest = 0;
-  bool any = false;
-  for (size_t i = 0; i < planes.size(); ++i) {
+  for (uint32_t left = readable; left != 0; left &= left - 1) {
+    const auto i = static_cast<size_t>(std::countr_zero(left));
+    if (i >= planes.size()) break;
     batch.clear();
     uint64_t dropped = 0;
     const size_t n = planes[i].receive(batch, dropped);
-    if (n == 0 && dropped == 0) continue;
-    any = true;
-    fullest = std::max(fullest, planes[i].occupancy());
+    // Less than a whole batch: the queue is empty now. The kernel's own count lags behind.
+    fill[i] = n < UdpPlane::kBatch ? uint8_t{0} : planes[i].occupancy();
     const std::lock_guard lock(mutex);
     stats.local_rx_drops += dropped;
     stats.rx_datagrams += n;
+    const uint8_t fullest = *std::max_element(fill.begin(), fill.end());
+    if (fullest != told_pressure) endpoint.set_receive_pressure(fullest);
+    told_pressure = fullest;
     const Instant now = monotonic_now();
     for (UdpPlane::Received& r : batch) {
       r.meta.port = static_cast<uint8_t>(i + 1);
@@ -95,27 +124,29 @@ void Driver::Impl::read_planes() {
       ingest(r, now);
     }
   }
-  if (!any) return;
-  const std::lock_guard lock(mutex);
-  endpoint.set_receive_pressure(fullest);
 }
 
 void Driver::Impl::ingest(UdpPlane::Received& r, Instant now) {
   if (line.empty()) return endpoint.handle_datagram(now, r.meta, r.bytes);
-  const bool is_data = !r.bytes.empty() && (wire::is_data(static_cast<wire::Opcode>(r.bytes[0])));
+  const bool is_data = !r.bytes.empty() && wire::is_data(static_cast<wire::Opcode>(r.bytes[0]));
   const uint32_t ev = wire::reflected_entropy(r.meta);
-  const impair::Verdict v = line.judge(now, impair::Dir::rx, r.meta.port, ev, r.bytes.size() + 48, is_data, r.meta.ecn == wire::kEcnEct0);
+  const impair::Verdict v =
+      line.judge(now, impair::Dir::rx, r.meta.port, ev, r.bytes.size() + kUdpIpBytes, is_data, r.meta.ecn == wire::kEcnEct0);
   if (v.drop) return;
   if (v.mark_ce) r.meta.ecn = wire::kEcnCe;
-  std::vector<uint8_t> bytes(r.bytes.begin(), r.bytes.end());
+  if (!v.trim && !v.corrupt && !v.duplicate && v.deliver_at <= now) return endpoint.handle_datagram(now, r.meta, r.bytes);
+  std::vector<uint8_t> bytes = held.buffer();
   if (v.trim) {
     impair::trim_packet(r.bytes, bytes);
     r.meta.dscp = config.engine.dscps.trimmed;
+  } else {
+    bytes.assign(r.bytes.begin(), r.bytes.end());
   }
   if (v.corrupt) impair::corrupt(bytes, v.corrupt_bit);
   if (v.duplicate) hold(v.duplicate_at, false, r.meta, bytes);
   if (v.deliver_at > now) return hold(v.deliver_at, false, r.meta, std::move(bytes));
   endpoint.handle_datagram(now, r.meta, bytes);
+  held.recycle(std::move(bytes));
 }
 
 void Driver::Impl::hold(Instant at, bool outgoing, const wire::DatagramMeta& meta, std::vector<uint8_t> bytes) {
@@ -124,110 +155,143 @@ void Driver::Impl::hold(Instant at, bool outgoing, const wire::DatagramMeta& met
   f.outgoing = outgoing;
   f.meta = meta;
   f.bytes = std::move(bytes);
-  held.push(std::move(f));
+  if (!held.push(std::move(f))) ++stats.impaired_lost;
 }
 
-void Driver::Impl::deliver_held(Instant now) {
-  while (held.next() <= now) {
+bool Driver::Impl::deliver_held(Instant now) {
+  for (size_t i = 0; i < kHeldPerLock && held.next() <= now; ++i) {
     HeldFrame f = held.pop();
-    if (f.outgoing) {
-      // Impaired copies are lost when a socket has no room: that is what a busy link does.
-      if (plane(f.meta.port).send(f.meta, f.bytes) == SendOutcome::would_block) ++stats.tx_would_block;
-    } else {
+    if (!f.outgoing) {
       endpoint.handle_datagram(now, f.meta, f.bytes);
+      held.recycle(std::move(f.bytes));
+      continue;
     }
-    held.recycle(std::move(f.bytes));
+    engine::Transmit t;   // qpn 0: what becomes of it now is the network's business, as for a packet already gone
+    t.meta = f.meta;
+    int error = EAGAIN;
+    const bool room = (writable & (1u << f.meta.port)) != 0;
+    if (room && plane(f.meta.port).send(f.meta, f.bytes, error) != SendOutcome::would_block) {
+      after_send(now, t, error, f.bytes.size());
+      held.recycle(std::move(f.bytes));
+    } else {
+      park(now, t, std::move(f.bytes));
+    }
   }
+  return held.next() <= now;
 }
 
-void Driver::Impl::retry_blocked(Instant now) {
-  if (now < blocked_until) return;
-  while (!stuck.empty()) {
-    Stuck& s = stuck.front();
-    if (plane(s.meta.port).send(s.meta, s.bytes) == SendOutcome::would_block) {
-      blocked_until = now + kBlockedRetry;
-      return;
-    }
-    stuck.pop_front();
+void Driver::Impl::park(Instant now, const engine::Transmit& t, std::vector<uint8_t> bytes) {
+  ++stats.tx_would_block;
+  writable &= ~(1u << t.meta.port);
+  if (stuck.empty()) blocked_until = now + kBlockedRetry;
+  if (stuck.size() >= kMaxStuck) {
+    ++stats.impaired_lost;   // only packets let go by an impairment come on top of one batch
+    return;
   }
-  blocked_until = Instant::never();
-  writable = UINT32_MAX;
+  stuck.push_back(Stuck{t, std::move(bytes)});
+  stuck.back().t.payload = nullptr;
+}
+
+void Driver::Impl::retry_stuck(Instant now) {
+  if (now < blocked_until) return;
+  uint32_t blocked = 0;
+  std::deque<Stuck> still;
+  for (Stuck& s : stuck) {
+    const uint32_t bit = 1u << s.t.meta.port;
+    int error = 0;
+    if ((blocked & bit) != 0 || plane(s.t.meta.port).send(s.t.meta, s.bytes, error) == SendOutcome::would_block) {
+      blocked |= bit;
+      still.push_back(std::move(s));
+    } else {
+      after_send(now, s.t, error, s.bytes.size());
+    }
+  }
+  stuck.swap(still);
+  writable = ~blocked;
+  blocked_until = stuck.empty() ? Instant::never() : now + kBlockedRetry;
 }
 
 bool Driver::Impl::transmit(Instant now) {
-  uint8_t head[wire::kMaxHeaderBytes];
-  engine::Transmit t;
-  for (size_t i = 0; i < kTxPerLock; ++i) {
-    if (!endpoint.poll_transmit(now, writable, head, t)) return false;
-    transmit_one(now, t, head);
+  for (size_t sent = 0; sent < kTxPerLock; sent += TxBatch::kMax) {
+    tx.clear();
+    bool more = true;
+    for (size_t i = 0; i < TxBatch::kMax && more; ++i) {
+      TxBatch::Slot& s = tx.next();
+      more = endpoint.poll_transmit(now, writable, s.head, s.t);
+      if (more && !impair_outgoing(now, s)) tx.keep(plane(s.t.meta.port));
+    }
+    tx.send();
+    for (TxBatch::Slot& s : tx.slots()) {
+      if (outcome_of(s.error) == SendOutcome::would_block) {
+        std::vector<uint8_t> bytes;
+        gather(s, true, bytes);
+        park(now, s.t, std::move(bytes));
+      } else {
+        after_send(now, s.t, s.error, s.t.head_len + s.t.payload_len + s.end.length);
+      }
+    }
+    if (!more) return false;
   }
   return true;
 }
 
-void Driver::Impl::transmit_one(Instant now, const engine::Transmit& t, const uint8_t* head) {
-  ++stats.tx_datagrams;
-  stats.tx_bytes += t.head_len + t.payload_len + t.pad + 4;
+void Driver::Impl::gather(const TxBatch::Slot& s, bool trailer, std::vector<uint8_t>& out) {
+  out.assign(s.head.data(), s.head.data() + s.t.head_len);
+  if (s.t.payload_len > 0) out.insert(out.end(), s.t.payload, s.t.payload + s.t.payload_len);
+  if (!trailer) return;
+  const engine::Trailer end = engine::finish(s.t, s.head.data());
+  out.insert(out.end(), end.bytes, end.bytes + end.length);
+}
+
+bool Driver::Impl::impair_outgoing(Instant now, TxBatch::Slot& s) {
+  const engine::Transmit& t = s.t;
   if (t.is_data) {
     last_data_port[t.meta.port] = now;
-    last_data_tag[t.tag] = now;
+    const uint64_t key = path_key(t.meta.port, t.tag);
+    if (last_data_path.size() < kMaxPaths || last_data_path.contains(key)) last_data_path[key] = now;
   }
-  if (!line.empty()) {
-    const size_t size = t.head_len + t.payload_len + t.pad + 4u + 48u;
-    const impair::Verdict v = line.judge(now, impair::Dir::tx, t.meta.port, t.tag, size, t.is_data, t.meta.ecn == wire::kEcnEct0);
-    if (v.drop) return;
-    if (v.trim || v.mark_ce || v.corrupt || v.duplicate || v.deliver_at > now) return transmit_impaired(now, t, head, v);
-  }
-  const engine::Trailer end = engine::finish(t, head);
-  const SendOutcome o = plane(t.meta.port).send(t, head, end);
-  if (o == SendOutcome::would_block) {
-    // Kept, not lost: the plane is not offered to the engine until this one is gone.
-    ++stats.tx_would_block;
-    writable &= ~(1u << t.meta.port);
-    blocked_until = now + kBlockedRetry;
-    Stuck s;
-    s.meta = t.meta;
-    s.bytes.assign(head, head + t.head_len);
-    s.bytes.insert(s.bytes.end(), t.payload, t.payload + t.payload_len);
-    s.bytes.insert(s.bytes.end(), end.bytes, end.bytes + end.length);
-    stuck.push_back(std::move(s));
-    return;
-  }
-  after_send(now, o, t);
-}
-
-void Driver::Impl::transmit_impaired(Instant now, const engine::Transmit& t, const uint8_t* head, const impair::Verdict& v) {
+  if (line.empty()) return false;
+  const size_t size = t.head_len + t.payload_len + t.pad + 4u + kUdpIpBytes;
+  const impair::Verdict v = line.judge(now, impair::Dir::tx, t.meta.port, t.tag, size, t.is_data, t.meta.ecn == wire::kEcnEct0);
+  if (v.drop) return true;
+  if (v.mark_ce) s.t.meta.ecn = wire::kEcnCe;   // masked in the iCRC
+  if (!v.trim && !v.corrupt && !v.duplicate && v.deliver_at <= now) return false;
   std::vector<uint8_t> bytes = held.buffer();
-  bytes.assign(head, head + t.head_len);
-  bytes.insert(bytes.end(), t.payload, t.payload + t.payload_len);
-  wire::DatagramMeta meta = t.meta;
+  wire::DatagramMeta meta = s.t.meta;
+  gather(s, !v.trim, bytes);
   if (v.trim) {
-    std::vector<uint8_t> cut;
+    std::vector<uint8_t> cut = held.buffer();
     impair::trim_packet(bytes, cut);
-    bytes = std::move(cut);
+    bytes.swap(cut);
+    held.recycle(std::move(cut));
     meta.dscp = config.engine.dscps.trimmed;
-  } else {
-    const engine::Trailer end = engine::finish(t, head);
-    bytes.insert(bytes.end(), end.bytes, end.bytes + end.length);
   }
-  if (v.mark_ce) meta.ecn = wire::kEcnCe;
   if (v.corrupt) impair::corrupt(bytes, v.corrupt_bit);
   if (v.duplicate) hold(v.duplicate_at, true, meta, bytes);
-  if (v.deliver_at > now) return hold(v.deliver_at, true, meta, std::move(bytes));
-  after_send(now, plane(meta.port).send(meta, bytes), t);
-  held.recycle(std::move(bytes));
+  // Due at once or later: the next turn sends it.
+  hold(v.deliver_at, true, meta, std::move(bytes));
+  return true;
 }
 
-void Driver::Impl::after_send(Instant now, SendOutcome o, const engine::Transmit& t) {
-  if (o != SendOutcome::path_error) return;
+void Driver::Impl::after_send(Instant now, const engine::Transmit& t, int error, size_t bytes) {
+  if (error == 0) {
+    ++stats.tx_datagrams;
+    stats.tx_bytes += bytes;
+    return;
+  }
   ++stats.tx_errors;
+  if (error == EMSGSIZE) ++stats.tx_too_big;
+  if (error == EADDRINUSE || error == EACCES || error == EMFILE) ++stats.bad_source;
   endpoint.on_send_failed(now, t);
 }
 
 void Driver::Impl::check_links(Instant now) {
   for (size_t i = 0; i < planes.size(); ++i) {
+    if (!plane_watched[i]) continue;
     const auto nic = interface_of(planes[i].address());
-    const bool up = nic && nic->up;
+    const bool up = nic && nic->up && bindable(planes[i].address());
     if (up == plane_up[i]) continue;
+    // The sockets stay as they are: bound to an address, they work again as soon as it is back.
     plane_up[i] = up;
     endpoint.set_port_up(now, static_cast<uint8_t>(i + 1), up);
   }

@@ -1,0 +1,181 @@
+// Datagrams in and out of the sockets of a plane, with their class, marks and labels.
+#include "net/udp_linux.h"   // before linux/in6.h, which clashes with a later netinet/in.h
+
+#include <linux/in6.h>
+#include <linux/sock_diag.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#ifndef SO_MEMINFO
+#define SO_MEMINFO 55
+#endif
+
+namespace mrc::net {
+
+namespace {
+constexpr size_t kControl = 256;
+constexpr uint32_t kRetryLabels = 1024;   // packets sent without a label before one is tried again
+}  // namespace
+
+SendOutcome outcome_of(int error) {
+  switch (error) {
+    case 0: return SendOutcome::sent;
+    case EAGAIN:
+    case ENOBUFS:
+    case ENOMEM:
+    case EINTR: return SendOutcome::would_block;
+    default: return SendOutcome::path_error;
+  }
+}
+
+msghdr Message::header() {
+  msghdr m{};
+  m.msg_name = to.get();
+  m.msg_namelen = to.length;
+  m.msg_iov = parts.data();
+  m.msg_iovlen = count;
+  m.msg_control = control.data();
+  m.msg_controllen = control.size();
+  return m;
+}
+
+int UdpPlane::prepare(const wire::DatagramMeta& meta, Message& m) {
+  const bool v4 = options_.address.v4();
+  if (meta.dst.is_v4() != v4) return EAFNOSUPPORT;
+  m.count = 0;
+  m.stripped = false;
+  if (const int e = socket_for(meta.src_port, m.fd); e != 0) return e;
+  const bool label = !labels_refused_ || (flow_labels_ && ++unlabelled_ % kRetryLabels == 0);
+  m.to = to_sockaddr(meta.dst, meta.dst_port, v4 ? 0 : options_.address.scope, label ? meta.flow_label : 0);
+  const int traffic_class = (meta.dscp << 2) | meta.ecn;
+  auto* c = reinterpret_cast<cmsghdr*>(m.control.data());
+  c->cmsg_level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
+  c->cmsg_type = v4 ? IP_TOS : IPV6_TCLASS;
+  c->cmsg_len = CMSG_LEN(sizeof traffic_class);
+  std::memcpy(CMSG_DATA(c), &traffic_class, sizeof traffic_class);
+  return 0;
+}
+
+bool UdpPlane::amend(Message& m, int error) {
+  // An ICMP error of some peer, reported on this shared socket and gone with this report (B12).
+  if (error == ECONNREFUSED) return true;
+  if (error != EINVAL || m.to.storage.ss_family != AF_INET6 || m.stripped) return false;
+  auto* to = reinterpret_cast<sockaddr_in6*>(&m.to.storage);
+  if (to->sin6_flowinfo == 0) return false;
+  // Perhaps a label lease taken after we opened (B31). Without its label the packet would still arrive.
+  to->sin6_flowinfo = 0;
+  m.stripped = true;
+  return true;
+}
+
+void UdpPlane::on_sent(const Message& m) {
+  if (m.stripped) {
+    labels_refused_ = true;
+  } else if (labels_refused_ && flow_labels_ && reinterpret_cast<const sockaddr_in6*>(&m.to.storage)->sin6_flowinfo != 0) {
+    labels_refused_ = false;   // the lease is gone
+  }
+}
+
+SendOutcome UdpPlane::send(const wire::DatagramMeta& meta, base::ByteView bytes, int& error) {
+  Message m;
+  error = prepare(meta, m);
+  if (error != 0) return SendOutcome::path_error;
+  m.add(bytes.data(), bytes.size());
+  const msghdr header = m.header();
+  for (int tries = 0; tries < 3; ++tries) {
+    if (sendmsg(m.fd, &header, MSG_NOSIGNAL) >= 0) {
+      on_sent(m);
+      error = 0;
+      break;
+    }
+    error = errno;
+    if (!amend(m, error)) break;
+  }
+  return outcome_of(error);
+}
+
+struct UdpPlane::Batch {
+  std::array<mmsghdr, kBatch> messages{};
+  std::array<iovec, kBatch> iov{};
+  std::array<sockaddr_storage, kBatch> from{};
+  std::array<std::array<uint8_t, kSlot>, kBatch> bytes{};
+  struct alignas(cmsghdr) Control { std::array<char, kControl> bytes; };
+  std::array<Control, kBatch> control{};
+};
+void UdpPlane::BatchDelete::operator()(Batch* b) const { delete b; }
+
+void UdpPlane::read_control(msghdr& m, wire::DatagramMeta& meta, uint64_t& dropped) {
+  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
+    const unsigned char* data = CMSG_DATA(c);
+    int traffic_class = -1;
+    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
+      uint32_t total = 0;
+      std::memcpy(&total, data, sizeof total);
+      dropped += total - last_overflow_;
+      last_overflow_ = total;
+    } else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
+      traffic_class = data[0];
+    } else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+      in_pktinfo info{};
+      std::memcpy(&info, data, sizeof info);
+      const auto* b = reinterpret_cast<const uint8_t*>(&info.ipi_addr);
+      meta.dst = base::IpAddr::v4(b[0], b[1], b[2], b[3]);
+    } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS) {
+      std::memcpy(&traffic_class, data, sizeof traffic_class);
+    } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_FLOWINFO) {
+      uint32_t info = 0;
+      std::memcpy(&info, data, sizeof info);
+      meta.flow_label = ntohl(info) & 0xFFFFF;
+    } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+      in6_pktinfo info{};
+      std::memcpy(&info, data, sizeof info);
+      std::memcpy(meta.dst.bytes.data(), &info.ipi6_addr, 16);
+    }
+    if (traffic_class >= 0) {
+      meta.dscp = static_cast<uint8_t>((traffic_class >> 2) & 0x3F);
+      meta.ecn = static_cast<uint8_t>(traffic_class & 3);
+    }
+  }
+}
+
+size_t UdpPlane::receive(std::vector<Received>& out, uint64_t& dropped) {
+  if (!batch_) batch_.reset(new Batch);
+  Batch& b = *batch_;
+  for (size_t i = 0; i < kBatch; ++i) {
+    b.iov[i] = {b.bytes[i].data(), kSlot};
+    msghdr& m = b.messages[i].msg_hdr;
+    m = {};
+    m.msg_name = &b.from[i];
+    m.msg_namelen = sizeof b.from[i];
+    m.msg_iov = &b.iov[i];
+    m.msg_iovlen = 1;
+    m.msg_control = &b.control[i];
+    m.msg_controllen = kControl;
+  }
+  const int n = recvmmsg(main_.get(), b.messages.data(), kBatch, MSG_DONTWAIT, nullptr);
+  // EAGAIN is the usual end; an ICMP error of one peer is cleared by having been read.
+  for (int i = 0; i < n; ++i) {
+    const auto k = static_cast<size_t>(i);
+    Received r;
+    r.meta.src = ip_of(b.from[k]);
+    r.meta.src_port = port_of(b.from[k]);
+    r.meta.dst = options_.address.ip;
+    r.meta.dst_port = udp_port_;
+    read_control(b.messages[k].msg_hdr, r.meta, dropped);
+    // A datagram that did not fit cannot be one of ours; the engine drops what is left of it by its iCRC.
+    r.bytes = base::ByteView(b.bytes[k].data(), b.messages[k].msg_len);
+    out.push_back(r);
+  }
+  return n > 0 ? static_cast<size_t>(n) : 0;
+}
+
+uint8_t UdpPlane::occupancy() const {
+  std::array<uint32_t, SK_MEMINFO_VARS> info{};
+  socklen_t n = sizeof info;
+  if (getsockopt(main_.get(), SOL_SOCKET, SO_MEMINFO, info.data(), &n) != 0 || info[SK_MEMINFO_RCVBUF] == 0) return 0;
+  return static_cast<uint8_t>(std::min<uint64_t>(100, uint64_t{info[SK_MEMINFO_RMEM_ALLOC]} * 100 / info[SK_MEMINFO_RCVBUF]));
+}
+
+}  // namespace mrc::net
