@@ -20,6 +20,14 @@ struct EvValue {
   }
 };
 
+// An EV as the controller names it. Unpopulated: all zero and port 0.
+struct EvEntry {
+  EvValue value;
+  uint8_t port = 0;  // 1-based
+  auto operator<=>(const EvEntry&) const = default;
+  [[nodiscard]] bool populated() const { return port != 0 || !value.is_zero(); }
+};
+
 // STEV: the value is its own tag, in the first four bytes.
 inline EvValue ev_from_u32(uint32_t v) {
   EvValue e;
