@@ -97,6 +97,26 @@ engine::SendWr send_wr_from(const RawSend& raw) {
 }
 
 class NetDriver {
+  void alive() const {
+    if (getpid() != owner_) throw ErrnoError(ECHILD, "this process was forked; open a driver of its own");
+    if (closed_) throw ErrnoError(EBADF, "the driver is closed");
+  }
+  template <typename F>
+  auto without_gil(F f) {
+    alive();
+    const nb::gil_scoped_release nogil;
+    return f();
+  }
+  // Runs `f(endpoint, now)` with the engine locked and the GIL free.
+  template <typename F>
+  auto run(F f) {
+    return without_gil([&] {
+      std::optional<std::invoke_result_t<F&, Endpoint&, Instant>> out;
+      driver_->with([&](Endpoint& e, Instant now) { out.emplace(f(e, now)); });
+      return std::move(*out);
+    });
+  }
+
  public:
   explicit NetDriver(const nb::dict& config) : owner_(getpid()) {
     const net::DriverConfig c = driver_config_from(config);
@@ -351,26 +371,6 @@ class NetDriver {
   }
 
  private:
-  void alive() const {
-    if (getpid() != owner_) throw ErrnoError(ECHILD, "this process was forked; open a driver of its own");
-    if (closed_) throw ErrnoError(EBADF, "the driver is closed");
-  }
-  template <typename F>
-  auto without_gil(F f) {
-    alive();
-    const nb::gil_scoped_release nogil;
-    return f();
-  }
-  // Runs `f(endpoint, now)` with the engine locked and the GIL free.
-  template <typename F>
-  auto run(F f) {
-    return without_gil([&] {
-      std::optional<std::invoke_result_t<F&, Endpoint&, Instant>> out;
-      driver_->with([&](Endpoint& e, Instant now) { out.emplace(f(e, now)); });
-      return std::move(*out);
-    });
-  }
-
   const pid_t owner_;
   std::shared_ptr<net::Driver> driver_;
   std::atomic<bool> closed_ = false;
