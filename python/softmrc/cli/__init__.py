@@ -1,0 +1,1 @@
+"""The `softmrc` command. Top room: imports anything, nobody imports it."""

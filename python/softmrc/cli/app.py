@@ -1,0 +1,88 @@
+"""The command line: which commands there are. Each one lives in its own module and imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Annotated, Any
+
+import click
+import typer
+from typer.core import TyperGroup
+
+__all__ = ["app", "main"]
+
+# Command: (module, function, first line of its help). The modules are imported only when their command is used,
+# so that `softmrc --help` answers at once.
+_COMMANDS = {
+    "send": ("softmrc.cli.send", "send", "Send files and directories to a receiver."),
+    "recv": ("softmrc.cli.recv", "recv", "Receive files and directories."),
+    "demo": ("softmrc.cli.demo", "demo", "Move a file over 8 planes while planes and paths fail."),
+    "doctor": ("softmrc.cli.doctor", "doctor", "Say what this host offers and what to change."),
+    "chaos": ("softmrc.cli.chaos", "chaos", "Two engines in virtual time under random failures."),
+    "vectors": ("softmrc.cli.vectors", "vectors", "Check a file of test vectors."),
+}
+
+
+class _Lazy(TyperGroup):
+    """Knows all commands, loads one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, function, _ = _COMMANDS[cmd_name]
+        single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        single.command(name=cmd_name)(getattr(importlib.import_module(module), function))
+        return typer.main.get_command(single)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+
+
+app = typer.Typer(
+    name="softmrc",
+    cls=_Lazy,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 3 peer refused or unreachable, 4 done except for named files, 130 interrupted.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            found = version("softmrc")
+        except PackageNotFoundError:  # used from a source tree
+            from softmrc import __version__ as found
+        typer.echo(f"softmrc {found} (MRC 1.0)")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """MRC 1.0 (Multipath Reliable Connection) in software.
+
+    \b
+    softmrc demo                                 see it work, no second machine needed
+    softmrc recv --listen 10.0.0.2,10.1.0.2 --dir in
+    softmrc send model.ckpt 10.0.0.2             on the other machine
+    """
+
+
+def main(*args: Any, **kwargs: Any) -> None:
+    """Entry point of the `softmrc` command."""
+    app(*args, **kwargs)
+
+
+if __name__ == "__main__":
+    main()

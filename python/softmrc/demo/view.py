@@ -1,0 +1,96 @@
+"""The live view in the terminal: planes with goodput bars, EVs as dots, retransmissions, events."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from softmrc.demo import metrics
+from softmrc.demo.plan import RATE_BPS
+from softmrc.demo.run import Run
+
+__all__ = ["View"]
+
+_BAR = 24
+_DOTS = {"g": ("●", "green"), "s": ("●", "yellow"), "a": ("●", "red"), "d": ("○", "bright_black")}
+_EVENTS = 8
+_WINDOW_NS = 300_000_000
+
+
+class View:
+    """Shows a run; plain lines when the output is no terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        self._next = 0.0
+        self._said = 0
+        self._title = ""
+
+    def __enter__(self) -> View:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def begin(self, title: str) -> None:
+        """Start to show another run."""
+        self._title, self._said = title, 0
+        if self._live is None:
+            self._console.print(title)
+
+    def update(self, run: Run) -> None:
+        """Show what is known; at most ten times a second."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + 0.1
+        if self._live is not None:
+            self._live.update(self._page(run), refresh=True)
+        else:
+            self._lines(run)
+
+    def _happened(self, run: Run) -> list[tuple[int, str]]:
+        now = time.monotonic_ns()
+        return sorted(e for e in run.events if e[0] <= now)
+
+    def _lines(self, run: Run) -> None:
+        happened = self._happened(run)
+        for at, what in happened[self._said :]:
+            self._console.print(f"  {(at - run.start_ns) / 1e9:5.2f} s  {what}", highlight=False)
+        self._said = len(happened)
+
+    def _page(self, run: Run) -> Group:
+        end = run.placed[-1][0] if run.placed else 0
+        table = Table(box=None, pad_edge=False)
+        for name in ("plane", "address", "goodput", "", "paths"):
+            table.add_column(name, no_wrap=True)
+        states = run.states[-1][1] if run.states else ""
+        for plane in range(1, run.planes + 1):
+            rate = metrics.rate(run.plane_rx.get(plane, []), end - _WINDOW_NS, end) * 8
+            dots = Text()
+            for (owner, _), state in zip(run.paths, states, strict=False):
+                if owner == plane:
+                    dots.append(*_DOTS.get(state, ("?", "magenta")))
+            full = min(_BAR, round(_BAR * rate / RATE_BPS))
+            bar = Text("█" * full, "cyan") + Text("·" * (_BAR - full), "bright_black")
+            address = (run.plan.pinned_addresses() if run.pinned else run.plan.addresses)[plane - 1]
+            table.add_row(str(plane), address, bar, f"{rate / 1e6:4.0f} Mbit/s", dots)
+        total = metrics.rate(run.placed, end - _WINDOW_NS, end) * 8 / 1e6
+        seconds = max(0.0, (time.monotonic_ns() - run.start_ns) / 1e9)
+        rtx = int(run.rtx[-1][1]) if run.rtx else 0
+        head = Text(f"{self._title}\n", "bold")
+        head.append(f"{seconds:5.1f} of {run.plan.times.end:.0f} s   goodput {total:4.0f} Mbit/s   ", "default")
+        head.append(f"retransmissions {rtx}   window {run.cwnd // 1000} kB   round trip {run.srtt_us / 1000:.1f} ms", "default")
+        events = Text()
+        for at, what in self._happened(run)[-_EVENTS:]:
+            events.append(f"{(at - run.start_ns) / 1e9:6.2f} s  {what}\n")
+        return Group(head, Text(), table, Text(), events)
