@@ -1,10 +1,15 @@
-"""Planes and how their addresses are written."""
+"""Planes, how their addresses are written, and which plane of one end talks to which of the other (B28, B29, B60)."""
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-__all__ = ["Plane"]
+from softmrc.errors import UsageError
+
+__all__ = ["Plane", "explain_no_pair", "pair_planes", "parse_plane"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,3 +26,77 @@ class Plane:
     """Link rate, 0: unknown."""
     force_source_ports: bool = False
     """IPv6: EVs by source ports instead of flow labels."""
+
+
+def parse_plane(plane: str | Plane) -> Plane:
+    """Check a plane and bring its address into one form: no brackets or blanks, v4-mapped as IPv4, scope kept.
+
+    Raises:
+        UsageError: not an address, or link-local without a scope.
+    """
+    given = plane if isinstance(plane, Plane) else Plane(address=plane)
+    text = given.address.strip()
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1]
+    try:
+        ip = ipaddress.ip_address(text)
+    except ValueError:
+        raise UsageError(f"plane {given.address!r}: not an IPv4 or IPv6 address") from None
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped is not None and ip.scope_id is None:
+            ip = ip.ipv4_mapped
+        elif ip.is_link_local and ip.scope_id is None:
+            raise UsageError(f"plane {given.address!r}: a link-local address needs its interface, for instance {ip}%eth1")
+    if ip.is_unspecified or ip.is_multicast:
+        raise UsageError(f"plane {given.address!r}: an address of one interface is needed")
+    return Plane(
+        address=str(ip),
+        udp_port=given.udp_port,
+        evs=given.evs,
+        bits_per_second=given.bits_per_second,
+        force_source_ports=given.force_source_ports,
+    )
+
+
+class _HasAddress(Protocol):
+    @property
+    def address(self) -> str: ...
+    @property
+    def number(self) -> int: ...
+
+
+def _kind(address: str) -> str:
+    ip = ipaddress.ip_address(address)
+    where = "loopback" if ip.is_loopback else "link-local" if ip.version == 6 and ip.is_link_local else "routed"
+    return f"IPv{ip.version} {where}"
+
+
+def pair_planes(initiator: Sequence[_HasAddress], responder: Sequence[_HasAddress]) -> list[tuple[int, int]]:
+    """Decide which planes talk to each other: equal position if the kind of address is equal, then in order.
+
+    Both ends compute it from the same two lists and come to the same result. A loopback address never talks to another
+    host, so it is paired with loopback addresses only; link-local ones likewise.
+
+    Returns:
+        Pairs (number at the initiator, number at the responder), by initiator number; empty when nothing fits.
+    """
+    left = {p.number: _kind(p.address) for p in initiator}
+    right = {p.number: _kind(p.address) for p in responder}
+    pairs = [(n, n) for n in left if right.get(n) == left[n]]
+    for n, _ in pairs:
+        del left[n], right[n]
+    for n, kind in left.items():
+        match = next((m for m, other in right.items() if other == kind), None)
+        if match is not None:
+            del right[match]
+            pairs.append((n, match))
+    return sorted(pairs)
+
+
+def explain_no_pair(initiator: Sequence[_HasAddress], responder: Sequence[_HasAddress]) -> str:
+    """Say why `pair_planes` found nothing."""
+
+    def kinds(planes: Sequence[_HasAddress]) -> str:
+        return ", ".join(f"{p.address} ({_kind(p.address)})" for p in planes)
+
+    return f"no common address family on any plane: the connecting end has {kinds(initiator)}; the listening end has {kinds(responder)}"

@@ -1,21 +1,42 @@
-"""One NIC of several planes in user space."""
+"""One NIC of several planes in user space: owns the device, the worker thread, listeners and connections."""
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import contextlib
+import logging
+import os
+import socket
+import threading
+import weakref
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Unpack
 
-from softmrc.endpoint.address import Plane
+from softmrc.endpoint.address import Plane, parse_plane
 from softmrc.endpoint.connection import Connection
+from softmrc.endpoint.dial import dial
 from softmrc.endpoint.exchange import Exchange
-from softmrc.endpoint.knobs import KnobArgs
+from softmrc.endpoint.handshake import Handshake, token_bytes
+from softmrc.endpoint.knobs import KnobArgs, Knobs
 from softmrc.endpoint.listener import Listener
 from softmrc.endpoint.region import Region
+from softmrc.endpoint.setup import establish
 from softmrc.endpoint.stats import EndpointStats, PlaneStatus
+from softmrc.endpoint.worker import Worker
+from softmrc.errors import MrcError, PeerError, UsageError, VerbsError
 from softmrc.types import Buffer
+from softmrc.verbs import CQ, MR, PD, Access, CompChannel, Context, Rule
 
 __all__ = ["Endpoint"]
+
+_log = logging.getLogger("softmrc")
+_SOFTWARE = "softmrc 0.1.0"
+_TICK_SECONDS = 0.5
+_MAX_EVENTS = 4096
+_open_endpoints: weakref.WeakSet[Endpoint] = weakref.WeakSet()
 
 
 class Endpoint:
@@ -44,17 +65,67 @@ class Endpoint:
             UsageError: no plane, a bad address or knob.
             VerbsError: a socket could not be opened, for instance EADDRINUSE or EADDRNOTAVAIL; the text says which.
         """
-        raise NotImplementedError
+        self._closed = True
+        self.knobs = Knobs.of(knobs)
+        self.software = _SOFTWARE
+        self.generation = os.urandom(8).hex()
+        self._name = name or f"{socket.gethostname()}:{os.getpid()}"
+        if len(self._name) > 200 or not self._name.isprintable():
+            raise UsageError("a name has at most 200 printable characters")
+        if not planes or len(planes) > 31:
+            raise UsageError("an endpoint has 1 to 31 planes, for instance Endpoint('127.0.0.1')")
+        if not 1 <= evs_per_plane <= 4096:
+            raise UsageError(f"evs_per_plane is 1 to 4096, not {evs_per_plane}")
+        wanted = [self._plane(parse_plane(p)) for p in planes]
+        extra = {} if seed is None else {"impair_seed": seed}
+        self.ctx = Context(
+            self._name, wanted, seed=seed, evs_per_plane=evs_per_plane, udp_port=udp_port,
+            rcvbuf=self.knobs.rcvbuf, sndbuf=self.knobs.sndbuf, **extra,
+        )  # fmt: skip
+        self.pd = PD(self.ctx)
+        self.channel = CompChannel(self.ctx)
+        self._lock = threading.Lock()
+        self._connections: dict[int, Connection] = {}  # by CQ handle
+        self._by_qpn: dict[int, Connection] = {}
+        self._listeners: set[Listener] = set()
+        self._events: deque[dict[str, Any]] = deque(maxlen=_MAX_EVENTS)
+        self._warned: set[str] = set()
+        self._worker = Worker(self._name)
+        self._closed = False
+        self.ctx.pump.add_sink(self._on_event)
+        self._worker.add_reader(self.channel.fd, self._on_readable)
+        self._worker.call_soon(self._tick)
+        _open_endpoints.add(self)
+
+    @staticmethod
+    def _plane(plane: Plane) -> dict[str, Any]:
+        return {
+            "address": plane.address,
+            "udp_port": plane.udp_port,
+            "evs": plane.evs,
+            "bytes_per_second": plane.bits_per_second // 8,
+            "force_source_ports": plane.force_source_ports,
+        }
 
     @property
     def name(self) -> str:
         """Name given to peers."""
-        raise NotImplementedError
+        return self._name
+
+    @property
+    def closed(self) -> bool:
+        """True after `close`."""
+        return self._closed
 
     @property
     def planes(self) -> tuple[PlaneStatus, ...]:
         """The planes as opened: addresses, ports, EVs, link state."""
-        raise NotImplementedError
+        self._require_open()
+        return tuple(
+            PlaneStatus(number=p["port"], evs=tuple(p["evs"]), **{k: p[k] for k in _PLANE_FIELDS}) for p in self.ctx.planes
+        )
+
+    # --- peers --------------------------------------------------------------------------------------------------
 
     def listen(
         self,
@@ -63,7 +134,7 @@ class Endpoint:
         *,
         expose: Buffer | Region | None = None,
         token: str | bytes | None = None,
-        backlog: int = 128,
+        backlog: int = 4096,
     ) -> Listener:
         """Accept peers over TCP.
 
@@ -73,8 +144,27 @@ class Endpoint:
             expose: memory every accepted peer may write to.
             token: shared secret a peer must prove before it learns anything.
             backlog: of the TCP socket.
+
+        Raises:
+            VerbsError: EADDRINUSE and its like.
         """
-        raise NotImplementedError
+        self._require_open()
+        if isinstance(host, int):
+            host, port = None, host
+        hosts = [p.address for p in self.planes] if host is None else [host] if isinstance(host, str) else list(host)
+        secret = token_bytes(token)
+        region, owned = self._exposed(expose)
+        try:
+            sockets = _bind(list(dict.fromkeys(hosts)), port)
+        except OSError as error:
+            if owned is not None:
+                owned.release()
+            raise VerbsError(error.errno or 5, f"listen on {', '.join(hosts)} port {port}") from None
+        listener = Listener(self, sockets, expose=region, owned=owned, token=secret, backlog=backlog)
+        self._run(listener._serve())
+        with self._lock:
+            self._listeners.add(listener)
+        return listener
 
     async def connect(
         self,
@@ -97,7 +187,18 @@ class Endpoint:
         Raises:
             PeerError: nobody answered, the peer refused, or the ends do not fit (version, capability, address family).
         """
-        raise NotImplementedError
+        self._require_open()
+        secret = token_bytes(token)
+        region, owned = self._exposed(expose)
+        hosts = [addresses] if isinstance(addresses, str) else list(addresses)
+        try:
+            conn = await dial(self, hosts, port, expose=region, token=secret, timeout=timeout)
+        except BaseException:
+            if owned is not None:
+                owned.release()
+            raise
+        conn._owned = owned
+        return conn
 
     def connect_sync(
         self,
@@ -109,7 +210,8 @@ class Endpoint:
         timeout: float = 10.0,
     ) -> Connection:
         """Blocking `connect`."""
-        raise NotImplementedError
+        self._require_open()
+        return self._run(self.connect(addresses, port, expose=expose, token=token, timeout=timeout))
 
     async def connect_over(
         self,
@@ -120,43 +222,180 @@ class Endpoint:
         token: str | bytes | None = None,
         timeout: float = 10.0,
     ) -> Connection:
-        """Connect over a channel of the caller's; exactly one end passes `initiator=True`."""
-        raise NotImplementedError
+        """Connect over a channel of the caller's; exactly one end passes `initiator=True`. The channel stays open."""
+        self._require_open()
+        secret = token_bytes(token)
+        region, owned = self._exposed(expose)
+        shake = Handshake(exchange, initiator=initiator, software=self.software, token=secret)
+        try:
+            async with asyncio.timeout(timeout):
+                conn = await establish(self, exchange, shake, initiator=initiator, expose=region)
+        except BaseException as error:
+            if owned is not None:
+                owned.release()
+            if isinstance(error, TimeoutError):
+                raise PeerError(f"the peer did not complete the set-up within {timeout:g} s") from None
+            raise
+        conn._owned = owned
+        return conn
+
+    def _exposed(self, expose: Buffer | Region | None) -> tuple[Region | None, Region | None]:
+        if expose is None or isinstance(expose, Region):
+            return expose, None
+        region = self.register(expose)
+        return region, region
 
     def register(self, buffer: Buffer, writable: bool = True) -> Region:
         """Register memory for all connections; see `Connection.register`."""
-        raise NotImplementedError
+        self._require_open()
+        access = Access.LOCAL_WRITE | Access.REMOTE_WRITE if writable else Access(0)
+        return Region(MR(self.pd, buffer, access), writable)
 
-    def impair(self, rules: Iterable[Mapping[str, Any]] | None) -> list[int]:
+    # --- paths --------------------------------------------------------------------------------------------------
+
+    def impair(self, rules: Iterable[Rule | Mapping[str, Any]] | Rule | None) -> list[int]:
         """Add built-in impairments (drop, delay, reorder, duplicate, corrupt, trim), or remove all with None.
 
         Args:
-            rules: see `softmrc.verbs.Context.add_rule` for the members.
+            rules: `softmrc.verbs.Rule` objects, or mappings with their members.
 
         Returns:
             The numbers of the rules.
         """
-        raise NotImplementedError
+        self._require_open()
+        if rules is None:
+            self.ctx.clear_rules()
+            return []
+        return self.ctx.add_rules([rules] if isinstance(rules, Rule) else rules)
 
     def last_data_tx(self, plane: int, ev: int | None = None) -> float:
         """Time the last data packet left on a plane, or on one of its EVs; CLOCK_MONOTONIC seconds, 0: never."""
-        raise NotImplementedError
+        self._require_open()
+        return self.ctx.driver.last_data_tx_ns(plane, ev) / 1e9
 
     def set_plane_up(self, plane: int, up: bool) -> None:
         """Take a plane out of use, as if its link were down, or bring it back."""
-        raise NotImplementedError
+        self._require_open()
+        self.ctx.set_port_up(plane, up)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Take what happened since the last call (the newest 4096): EV states, planes up and down, lost queue pairs."""
+        out: list[dict[str, Any]] = []
+        with contextlib.suppress(IndexError):
+            while True:
+                out.append(self._events.popleft())
+        return out
 
     def stats(self) -> EndpointStats:
         """Return the counters of engine and driver."""
-        raise NotImplementedError
+        self._require_open()
+        raw = self.ctx.stats()
+        return EndpointStats(
+            drops=raw.pop("drops"),
+            plane_tx_bytes=raw.pop("port_tx_bytes"),
+            plane_rx_bytes=raw.pop("port_rx_bytes"),
+            counters=raw,
+            connections=len(self._connections),
+        )
+
+    # --- for connections and listeners ----------------------------------------------------------------------------
+
+    def _forked(self) -> bool:
+        return self._worker.forked
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise UsageError("the endpoint is closed")
+        if self._forked():
+            raise UsageError("this process was forked from the one that owns the endpoint; open one here")
+
+    def _run(self, work: Any) -> Any:
+        return self._worker.run(work)
+
+    def _call_soon(self, function: Any) -> None:
+        self._worker.call_soon(function)
+
+    def _adopt(self, conn: Connection, cq: CQ) -> None:
+        with self._lock:
+            if self._closed:
+                raise UsageError("the endpoint is closed")
+            self._connections[cq.handle] = conn
+            self._by_qpn[conn._data.qp_num] = self._by_qpn[conn._mail.qp_num] = conn
+
+    def _forget(self, conn: Connection, cq: CQ) -> None:
+        with self._lock:
+            self._connections.pop(cq.handle, None)
+            for qp in (conn._data, conn._mail):
+                self._by_qpn.pop(qp.qp_num, None)
+
+    def _forget_listener(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners.discard(listener)
+
+    def _warn_planes(self, conn: Connection, used: int, ours: int, theirs: int) -> None:
+        if conn._offer.name not in self._warned:
+            self._warned.add(conn._offer.name)
+            _log.warning(
+                "%s: %d of our %d and the %d planes of %s fit together; using those", self._name, used, ours, theirs, conn.peer
+            )
+
+    # --- worker thread --------------------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        if self._closed and not self._connections:
+            return
+        with contextlib.suppress(MrcError, OSError):
+            while (cq := self.channel.get_cq_event(timeout=0)) is not None:
+                cq.ack_events(1)
+                conn = self._connections.get(cq.handle)
+                if conn is not None:
+                    conn._drain()
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        self._events.append(event)
+        if event["kind"] == "qp_error":
+            conn = self._by_qpn.get(event["qpn"])
+            if conn is not None:
+                self._call_soon(conn._on_qp_error)
+
+    def _tick(self) -> None:
+        if self._closed:
+            return
+        now = self.ctx.driver.now_ns() / 1e9
+        if failure := self.ctx.driver.failure():
+            _log.error("%s: %s", self._name, failure)
+            for conn in list(self._connections.values()):
+                conn._drop(PeerError(f"the endpoint failed: {failure}"))
+            return
+        for conn in list(self._connections.values()):
+            conn._tick(now, self.knobs.keepalive)
+        self._worker.call_later(_TICK_SECONDS, self._tick)
+
+    # --- end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close every connection and listener in good order, then the sockets. Idempotent."""
-        raise NotImplementedError
+        """Close every connection and listener in good order, then the sockets. Idempotent.
+
+        A peer that does not acknowledge in time is given up; `Connection.close` says so, this does not.
+        """
+        if self._closed or self._forked():
+            return
+        for listener in list(self._listeners):
+            listener.close()
+        closers = [threading.Thread(target=_close_quietly, args=(c,)) for c in list(self._connections.values())]
+        for closer in closers:
+            closer.start()
+        for closer in closers:
+            closer.join()
+        with self._lock:
+            self._closed = True
+        self._worker.stop(self.channel.fd)
+        self.ctx.close()
+        _open_endpoints.discard(self)
 
     async def aclose(self) -> None:
         """`close` without blocking the loop."""
-        raise NotImplementedError
+        await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Endpoint:
         """Enter: nothing to do."""
@@ -175,3 +414,40 @@ class Endpoint:
     ) -> None:
         """Close."""
         await self.aclose()
+
+
+_PLANE_FIELDS = ("address", "udp_port", "up", "flow_labels", "mtu", "rcvbuf", "sndbuf")
+
+
+def _close_quietly(conn: Connection) -> None:
+    with contextlib.suppress(MrcError):
+        conn.close()
+
+
+def _bind(hosts: list[str], port: int) -> list[socket.socket]:
+    """Bind every host at one port."""
+    out: list[socket.socket] = []
+    try:
+        for host in hosts:
+            info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            sock = socket.socket(info[0], socket.SOCK_STREAM)
+            out.append(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if info[0] == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            address = list(info[4])
+            address[1] = port
+            sock.bind(tuple(address))
+            port = sock.getsockname()[1]
+    except BaseException:
+        for sock in out:
+            sock.close()
+        raise
+    return out
+
+
+@atexit.register
+def _close_all() -> None:
+    """Linger for what a finished program has sent (B06); nothing survives the interpreter."""
+    for ep in list(_open_endpoints):
+        ep.close()

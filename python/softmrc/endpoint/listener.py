@@ -1,32 +1,83 @@
-"""Waits for peers, and hands their connections out."""
+"""Waits for peers over TCP, and hands their connections out.
+
+Decides how much a stranger may cost: 5 seconds, 64 KiB a message, 64 at a time; the oldest unproven one makes room.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import socket
+import time
+from collections import deque
 from collections.abc import AsyncIterator
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from softmrc.endpoint.connection import Connection
+from softmrc.endpoint.exchange import TcpExchange
+from softmrc.endpoint.handshake import BUSY, Handshake
+from softmrc.endpoint.inbox import Inbox
+from softmrc.endpoint.offer import encode
+from softmrc.endpoint.region import Region
+from softmrc.endpoint.setup import HANDSHAKE_SECONDS, establish
+from softmrc.errors import MrcError, PeerError, UsageError
 
-__all__ = ["Listener"]
+if TYPE_CHECKING:
+    from softmrc.endpoint.endpoint import Endpoint
+
+__all__ = ["MAX_HANDSHAKES", "Listener"]
+
+MAX_HANDSHAKES = 64
+_EVICT_AFTER = 1.0
+_log = logging.getLogger("softmrc")
+
+
+class _Guest:
+    def __init__(self, exchange: TcpExchange, shake: Handshake, task: asyncio.Task[None] | None) -> None:
+        self.exchange, self.shake, self.task = exchange, shake, task
+        self.since = time.monotonic()
 
 
 class Listener:
     """Accepts connections for an endpoint: `async for conn in listener`, or `listener.accept(timeout)`."""
 
+    def __init__(
+        self,
+        ep: Endpoint,
+        sockets: list[socket.socket],
+        *,
+        expose: Region | None,
+        owned: Region | None,
+        token: bytes | None,
+        backlog: int,
+    ) -> None:
+        """Use `Endpoint.listen`."""
+        self._ep = ep
+        self._sockets = sockets
+        self._expose, self._owned, self._token, self._backlog = expose, owned, token, backlog
+        self._ready: Inbox[Connection] = Inbox()
+        self._servers: list[asyncio.Server] = []
+        self._guests: dict[int, _Guest] = {}
+        self._refused: deque[tuple[str, str]] = deque(maxlen=64)
+        self._closed = False
+        self._port = int(sockets[0].getsockname()[1])
+        self._addresses = tuple(str(s.getsockname()[0]) for s in sockets)
+
     @property
     def port(self) -> int:
         """TCP port it listens on."""
-        raise NotImplementedError
+        return self._port
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """Addresses it listens on."""
-        raise NotImplementedError
+        return self._addresses
 
     @property
     def refused(self) -> tuple[tuple[str, str], ...]:
         """The newest refused peers (at most 64): address and reason."""
-        raise NotImplementedError
+        return tuple(self._refused)
 
     def accept(self, timeout: float | None = None) -> Connection:
         """Block until a peer has connected.
@@ -35,7 +86,7 @@ class Listener:
             TimeoutError: none came in time.
             UsageError: the listener is closed.
         """
-        raise NotImplementedError
+        return self._ready.get(timeout)
 
     async def accept_async(self) -> Connection:
         """Wait for a peer without blocking the loop.
@@ -43,15 +94,86 @@ class Listener:
         Raises:
             UsageError: the listener is closed.
         """
-        raise NotImplementedError
+        return await self._ready.get_async()
 
     def close(self) -> None:
-        """Stop listening; connections already handed out stay. Idempotent."""
-        raise NotImplementedError
+        """Stop listening; connections already handed out stay, those nobody took are closed. Idempotent."""
+        if self._closed or self._ep._forked():
+            return
+        self._closed = True
+        self._ready.end(UsageError("the listener is closed"))
+        self._ep._run(self._stop())
+        for conn in self._ready.drain():
+            conn.abort()
+        if self._owned is not None:
+            self._owned.release()
+        self._ep._forget_listener(self)
 
     def __aiter__(self) -> AsyncIterator[Connection]:
         """Iterate over connections until the listener is closed."""
-        raise NotImplementedError
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[Connection]:
+        while True:
+            try:
+                conn = await self._ready.get_async()
+            except UsageError:
+                return
+            yield conn
+
+    # --- endpoint's loop ----------------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        for sock in self._sockets:
+            self._servers.append(await asyncio.start_server(self._welcome, sock=sock, backlog=self._backlog))
+
+    async def _stop(self) -> None:
+        for server in self._servers:
+            server.close()
+        tasks = [g.task for g in self._guests.values() if g.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        exchange = TcpExchange(reader, writer)
+        if len(self._guests) >= MAX_HANDSHAKES and not self._evict():
+            writer.write(_framed_busy())
+            await exchange.close()
+            return
+        shake = Handshake(exchange, initiator=False, software=self._ep.software, token=self._token)
+        guest = _Guest(exchange, shake, asyncio.current_task())
+        self._guests[id(guest)] = guest
+        try:
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                conn = await establish(self._ep, exchange, shake, initiator=False, expose=self._expose)
+            if self._closed:
+                conn.abort()
+            else:
+                self._ready.put(conn)
+            await exchange.close()
+        except TimeoutError:
+            self._note(exchange, f"set-up took more than {HANDSHAKE_SECONDS:g} s")
+            exchange.abort()
+        except (PeerError, MrcError) as error:
+            self._note(exchange, str(error))
+            await exchange.close()
+        except asyncio.CancelledError:
+            exchange.abort()
+        finally:
+            self._guests.pop(id(guest), None)
+
+    def _evict(self) -> bool:
+        oldest = min((g for g in self._guests.values() if not g.shake.proven), key=lambda g: g.since, default=None)
+        if oldest is None or oldest.task is None or time.monotonic() - oldest.since < _EVICT_AFTER:
+            return False
+        self._note(oldest.exchange, "made room for others before it had proven itself")
+        oldest.task.cancel()
+        return True
+
+    def _note(self, exchange: TcpExchange, reason: str) -> None:
+        self._refused.append((exchange.peer, reason))
+        _log.warning("%s: refused %s: %s", self._ep.name, exchange.peer, reason)
 
     def __enter__(self) -> Listener:
         """Enter: nothing to do."""
@@ -69,4 +191,9 @@ class Listener:
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
         """Close."""
-        self.close()
+        await asyncio.to_thread(self.close)
+
+
+def _framed_busy() -> bytes:
+    body = encode({"type": "error", "code": BUSY, "message": "too many connections are being set up; try again"})
+    return len(body).to_bytes(4, "big") + body

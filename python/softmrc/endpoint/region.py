@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 from softmrc.errors import UsageError
-
-if TYPE_CHECKING:
-    from softmrc.verbs import MR
+from softmrc.verbs import MR
 
 __all__ = ["Region", "RemoteWindow"]
 
@@ -51,17 +50,23 @@ class Region:
 
     def __init__(self, mr: MR, writable: bool) -> None:
         """Wrap a memory region; use `Endpoint.register` or `Connection.register` to get one."""
-        raise NotImplementedError
+        self._mr = mr
+        self._writable = writable
 
     @property
     def length(self) -> int:
         """Bytes."""
-        raise NotImplementedError
+        return self._mr.length
 
     @property
     def writable(self) -> bool:
         """True when peers that know the descriptor may write to it."""
-        raise NotImplementedError
+        return self._writable
+
+    @property
+    def released(self) -> bool:
+        """True after `release`, and after the endpoint was closed."""
+        return self._mr.closed
 
     @property
     def descriptor(self) -> RemoteWindow:
@@ -70,7 +75,9 @@ class Region:
         Raises:
             UsageError: registered with `writable=False`.
         """
-        raise NotImplementedError
+        if not self._writable:
+            raise UsageError("the region was registered with writable=False: no peer can write to it")
+        return RemoteWindow(addr=self._mr.iova, rkey=self._mr.rkey, length=self._mr.length)
 
     def release(self) -> None:
         """End the registration and let the buffer go. Idempotent.
@@ -78,4 +85,12 @@ class Region:
         Raises:
             VerbsError: EBUSY while a transfer reads it.
         """
-        raise NotImplementedError
+        self._mr.close()
+
+    def __enter__(self) -> Region:
+        """Enter: nothing to do."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        """Release."""
+        self.release()
