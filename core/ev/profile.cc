@@ -243,6 +243,18 @@ uint32_t ProfileStore::users(uint64_t id) const {
   return it == profiles_.end() ? 0 : it->second.users;
 }
 
+std::vector<uint64_t> ProfileStore::format_ids() const {
+  std::vector<uint64_t> out;
+  for (const auto& [id, f] : formats_) out.push_back(id);
+  return out;
+}
+
+std::vector<uint64_t> ProfileStore::profile_ids() const {
+  std::vector<uint64_t> out;
+  for (const auto& [id, p] : profiles_) out.push_back(id);
+  return out;
+}
+
 bool ProfileStore::wants_event(uint64_t id, State state) const {
   const auto it = profiles_.find(id);
   if (it == profiles_.end()) return false;

@@ -132,6 +132,9 @@ class ProfileStore {
   // How the controller names a path of this profile; nullopt: not one of its EVs.
   [[nodiscard]] std::optional<EvEntry> entry_of(uint64_t id, PathId path) const;
 
+  // Ids that are not in INIT, or hold attributes already; ascending.
+  [[nodiscard]] std::vector<uint64_t> format_ids() const;
+  [[nodiscard]] std::vector<uint64_t> profile_ids() const;
   [[nodiscard]] const StoreLimits& limits() const { return limits_; }
   [[nodiscard]] uint32_t free_evs() const;
 

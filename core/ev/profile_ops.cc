@@ -28,6 +28,7 @@ std::optional<State> state_from(uint32_t api) {
 base::Errno ProfileStore::run(Profile& p, EvBatch& b, std::vector<EvEffect>& effects,
                               const StateOf& state_of) const {
   b.count = 0;
+  if (b.op > EvOp::query_ev_array) return EINVAL;
   if (!p.attr.mode || !p.attr.count) return EINVAL;  // there is no array yet
   if (limits_.op_max_entries != 0 && b.entries.size() > limits_.op_max_entries) return E2BIG;
   if (b.op == EvOp::query_ev_array) return query_array(p, b);
