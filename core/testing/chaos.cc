@@ -6,6 +6,7 @@
 
 #include "testing/chaos_flow.h"
 #include "testing/chaos_harm.h"
+#include "testing/chaos_setup.h"
 #include "testing/pair.h"
 
 namespace mrc::testing {
@@ -14,43 +15,6 @@ namespace {
 
 using engine::QpAttr;
 using engine::QpState;
-
-// What one run was drawn to be.
-struct Setup {
-  PairConfig pair;
-  uint32_t qps = 1, pmtu = 1024;
-  uint8_t mpr = 8;
-  bool dynamic_mpr = false, trimming = false, hold = false;
-  std::string cc = "uet-1.0-nscc", policy = "bitmap";
-  FlowLimits flow;
-
-  [[nodiscard]] std::string text() const {
-    char b[256];
-    std::snprintf(b, sizeof b, "planes=%u evs=%u %s qps=%u pmtu=%u mpr=%u%s%s cc=%s policy=%s %s", pair.planes, pair.evs_per_plane,
-                  pair.ipv4 ? "ipv4" : "ipv6", qps, pmtu, mpr, dynamic_mpr ? " dynamic" : "", trimming ? " trim" : "", cc.c_str(),
-                  policy.c_str(), hold ? "hold" : "retry-forever");
-    return b;
-  }
-};
-
-Setup draw(uint64_t seed) {
-  base::Rng r(seed);
-  Setup s;
-  s.pair.seed = r.next();
-  s.pair.planes = static_cast<uint8_t>(1 + r.below(8));
-  s.pair.evs_per_plane = 1 + r.below(8);
-  s.pair.ipv4 = r.below(3) == 0;
-  s.pair.one_way = Duration::micros(1 + r.below(40));
-  s.qps = 1 + r.below(4);
-  s.pmtu = std::array<uint32_t, 4>{256, 512, 512, 1024}[r.below(4)];
-  s.dynamic_mpr = r.below(2) == 0;
-  s.mpr = static_cast<uint8_t>(1 + r.below(16));
-  s.trimming = r.below(2) == 0;
-  s.hold = r.below(2) == 0;
-  if (r.below(4) == 0) s.cc = "fixed-window";
-  s.flow.imm_percent = r.below(60);
-  return s;
-}
 
 // One end of one QP.
 struct Half {
@@ -61,7 +25,11 @@ struct Half {
 class Run {
  public:
   Run(const ChaosOptions& o)
-      : options_(o), setup_(draw(o.seed)), pair_(setup_.pair), harm_(o.seed ^ 0xC4A05, setup_.pair, setup_.dynamic_mpr, setup_.trimming, o.without), psn_rng_(o.seed ^ 0x5eed) {
+      : options_(o),
+        setup_(draw_setup(o.seed)),
+        pair_(setup_.pair),
+        harm_(o.seed ^ 0xC4A05, setup_.pair, setup_.harm, o.without),
+        psn_rng_(o.seed ^ 0x5eed) {
     for (uint32_t q = 0; q < setup_.qps; ++q) {
       for (int s = 0; s < 2; ++s) flows_.push_back(std::make_unique<Flow>(setup_.flow, o.seed * 31 + q * 2 + static_cast<uint64_t>(s)));
     }
@@ -74,7 +42,7 @@ class Run {
     while (pair_.frames_sent() < options_.packets && !broken()) {
       post_all();
       pair_.flush();
-      const bool more = pair_.step();
+      const bool more = step();
       check_all();
       if (!more || pair_.now() >= harm_.next_at()) act();
       if (pair_.now() > kLimit) violate("packet budget not reached in an hour of virtual time: traffic is stuck");
@@ -87,6 +55,18 @@ class Run {
 
  private:
   static constexpr Instant kLimit{3'600'000'000'000};
+  static constexpr uint32_t kMaxIdleSteps = 100'000;
+
+  // One event. Events that neither send anything nor move time on would spin a real driver.
+  bool step() {
+    const uint64_t sent = pair_.frames_sent();
+    const Instant before = pair_.now();
+    const bool more = pair_.step();
+    ++report_.steps;
+    idle_steps_ = sent == pair_.frames_sent() && before == pair_.now() ? idle_steps_ + 1 : 0;
+    if (idle_steps_ == kMaxIdleSteps) violate("events without time or packets: a timer spins");
+    return more;
+  }
 
   Half& half(uint32_t q, int s) { return halves_[q * 2 + static_cast<uint32_t>(s)]; }
   // Flow of QP q from side s to the other one.
@@ -167,18 +147,19 @@ class Run {
     b.path_mtu = setup_.pmtu;
     b.peer_ports = pair_.peer_ports(s);
     b.mpr_dest = setup_.mpr;
-    b.max_wimm_dest = 64;
-    b.cap = setup_.dynamic_mpr ? 2 : 0;
-    b.trimming = setup_.trimming;
+    b.max_wimm_dest = setup_.max_wimm;
+    b.cap = setup_.harm.dynamic_mpr ? 2 : 0;
+    b.trimming = setup_.harm.trimming;
     b.sack_bytes = 4096;
+    b.rq_empty_grace = Duration::seconds(1);   // fewer receives than immediates: they wait, none is refused
     b.base_rtt = setup_.pair.one_way * 2;
     must(e.modify_qp(pair_.now(), h.qpn, b), "to RTR");
-    for (int i = 0; i < 128; ++i) must(e.post_recv(pair_.now(), h.qpn, 0), "post_recv");
+    for (uint32_t i = 0; i < setup_.receives; ++i) must(e.post_recv(pair_.now(), h.qpn, 0), "post_recv");
     QpAttr c;
     c.state = QpState::rts;
     c.sq_psn = sq_psn;
     c.mpr = setup_.mpr;
-    c.max_wimm = 64;
+    c.max_wimm = setup_.max_wimm;
     c.timeout = 8;
     c.linear_cnt = 7;
     c.exp_cnt = 25;
@@ -263,10 +244,11 @@ class Run {
       case HarmStep::Kind::rule:
         pair_.line().add_rule(h.rule);
         ++report_.rules;
+        if (h.rule.down) ++report_.cuts;
         break;
       case HarmStep::Kind::port:
         must(pair_.side(h.side).set_port_up(pair_.now(), h.port, h.up), "set_port_up");
-        ++report_.flaps;
+        if (!h.up) ++report_.flaps;
         break;
       case HarmStep::Kind::mpr: {
         QpAttr a;
@@ -275,6 +257,10 @@ class Run {
         ++report_.mpr_changes;
         break;
       }
+      case HarmStep::Kind::pressure:
+        pair_.side(h.side).set_receive_pressure(h.pressure);
+        ++report_.pressures;
+        break;
       case HarmStep::Kind::restart: restart(h.side); break;
       case HarmStep::Kind::none: break;
     }
@@ -297,16 +283,16 @@ class Run {
         if (st.ok()) report_.max_qp_bytes = std::max(report_.max_qp_bytes, st.value().memory_bytes);
       }
     }
-    if (report_.max_qp_bytes > kMaxQpBytes) violate("a QP holds " + std::to_string(report_.max_qp_bytes) + " B");
+    if (report_.max_qp_bytes > kChaosMaxQpBytes) violate("a QP holds " + std::to_string(report_.max_qp_bytes) + " B");
     if (pair_.frames_overflowed() != 0) violate("more frames in flight than the windows allow");
   }
-  static constexpr size_t kMaxQpBytes = 1u << 20;
 
   // Everything heals, nobody posts: all that is open must come to its end.
   void drain() {
     const uint64_t before = pair_.frames_sent();
     pair_.line().clear();
     for (int s = 0; s < 2; ++s) {
+      pair_.side(s).set_receive_pressure(0);
       for (uint8_t p = 1; p <= setup_.pair.planes; ++p) must(pair_.side(s).set_port_up(pair_.now(), p, true), "port up");
     }
     pair_.flush();
@@ -340,7 +326,8 @@ class Run {
       report_.duplicates += st.value().rx.duplicates;
       report_.nacks += st.value().rx.nack_tx;
     }
-    for (const uint64_t d : pair_.side(s).stats().drops) report_.drops += d;
+    const auto& drops = pair_.side(s).stats().drops;
+    for (size_t i = 0; i < drops.size(); ++i) report_.rejected[i] += drops[i];
     digest_ = digest_ * 0x100000001b3ULL ^ pair_.side(s).trace_digest();
   }
 
@@ -352,22 +339,29 @@ class Run {
       report_.immediates += f->immediates;
       report_.bytes += f->bytes;
     }
+    report_.network = pair_.line().counters();
     report_.virtual_ns = pair_.now().ns;
     report_.digest = digest_;
   }
 
   ChaosOptions options_;
-  Setup setup_;
+  ChaosSetup setup_;
   Pair pair_;
   Harm harm_;
   base::Rng psn_rng_;
   std::vector<std::unique_ptr<Flow>> flows_;
   std::vector<Half> halves_;
   ChaosReport report_;
+  uint32_t idle_steps_ = 0;
   uint64_t digest_ = 0xcbf29ce484222325ULL;
 };
 
 }  // namespace
+
+uint64_t episode_seed(uint64_t seed, uint64_t episode) {
+  base::Rng r(seed);
+  return base::Rng(r.next() ^ episode).next();
+}
 
 ChaosReport run_chaos(const ChaosOptions& options) { return Run(options).go(); }
 

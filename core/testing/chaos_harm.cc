@@ -4,12 +4,8 @@
 
 namespace mrc::testing {
 
-namespace {
-constexpr Duration kMeanGap = Duration::micros(150);
-}
-
-Harm::Harm(uint64_t seed, const PairConfig& pair, bool dynamic_mpr, bool trimming, std::vector<uint32_t> without)
-    : rng_(seed), pair_(pair), dynamic_mpr_(dynamic_mpr), trimming_(trimming), without_(std::move(without)) {
+Harm::Harm(uint64_t seed, const PairConfig& pair, const HarmConfig& config, std::vector<uint32_t> without)
+    : rng_(seed), pair_(pair), config_(config), without_(std::move(without)) {
   next_ = Instant{} + Duration::micros(rng_.below(200));
 }
 
@@ -48,7 +44,7 @@ impair::Rule Harm::draw_rule(base::Rng& r, Instant now) {
       break;
     case 3: rule.corrupt_ppm = r.below(heavy / 2); break;
     case 4:
-      if (trimming_) rule.trim_ppm = r.below(700'000);
+      if (config_.trimming) rule.trim_ppm = r.below(700'000);
       break;
     case 5: rule.ce_ppm = r.below(1'000'000); break;
     case 6:
@@ -59,7 +55,7 @@ impair::Rule Harm::draw_rule(base::Rng& r, Instant now) {
       rule.rate_bps = 100'000'000ULL * (1 + r.below(100));
       rule.queue_bytes = 3000 + r.below(200'000);
       rule.ecn_bytes = rule.queue_bytes / 4;
-      rule.trim_on_overflow = trimming_ && r.below(2) == 0;
+      rule.trim_on_overflow = config_.trimming && r.below(2) == 0;
       break;
     default:
       if (scope == 3) {
@@ -78,7 +74,7 @@ HarmStep Harm::draw(Instant now) {
   h.index = index_++;
   const uint32_t kind = r.below(100);
   char b[200];
-  if (kind < 80) {
+  if (kind < 77) {
     h.kind = HarmStep::Kind::rule;
     h.rule = draw_rule(r, now);
     std::snprintf(b, sizeof b, "rule port=%u ev=%s dir=%d for %lld us: drop=%u dup=%u reorder=%u corrupt=%u trim=%u ce=%u delay=%lld us rate=%llu down=%d",
@@ -86,15 +82,20 @@ HarmStep Harm::draw(Instant now) {
                   static_cast<long long>((h.rule.until - h.rule.from).ns / 1000), h.rule.drop_ppm, h.rule.dup_ppm, h.rule.reorder_ppm,
                   h.rule.corrupt_ppm, h.rule.trim_ppm, h.rule.ce_ppm, static_cast<long long>(h.rule.delay.ns / 1000),
                   static_cast<unsigned long long>(h.rule.rate_bps), h.rule.down);
-  } else if (kind < 93) {
+  } else if (kind < 89) {
     h.kind = HarmStep::Kind::port;
     h.side = static_cast<int>(r.below(2));
     h.port = static_cast<uint8_t>(1 + r.below(pair_.planes));
     const Duration away = Duration::micros(10 + r.below(r.below(10) == 0 ? 10'000 : 1'000));
     if (!left_out(h.index)) heals_.push_back({now + away, h.side, h.port, h.index});
     std::snprintf(b, sizeof b, "side %d port %u down for %lld us", h.side, h.port, static_cast<long long>(away.ns / 1000));
+  } else if (kind < 92) {
+    h.kind = HarmStep::Kind::pressure;
+    h.side = static_cast<int>(r.below(2));
+    h.pressure = std::array<uint8_t, 4>{0, 0, 70, 95}[r.below(4)];
+    std::snprintf(b, sizeof b, "side %d receive queue %u %% full", h.side, h.pressure);
   } else if (kind < 98) {
-    h.kind = dynamic_mpr_ ? HarmStep::Kind::mpr : HarmStep::Kind::none;
+    h.kind = config_.dynamic_mpr ? HarmStep::Kind::mpr : HarmStep::Kind::none;
     h.side = static_cast<int>(r.below(2));
     h.mpr = static_cast<uint8_t>(1 + r.below(32));
     std::snprintf(b, sizeof b, "side %d advertises mpr %u", h.side, h.mpr);
@@ -121,7 +122,7 @@ HarmStep Harm::take(Instant now) {
     return h;
   }
   if (now < next_) return {};
-  next_ = now + Duration::micros(1 + rng_.below(static_cast<uint32_t>(2 * kMeanGap.ns / 1000)));
+  next_ = now + Duration::micros(1 + rng_.below(static_cast<uint32_t>(2 * config_.mean_gap.ns / 1000)));
   HarmStep h = draw(now);
   if (left_out(h.index)) h.kind = HarmStep::Kind::none;
   return h;

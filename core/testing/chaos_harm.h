@@ -14,18 +14,23 @@
 namespace mrc::testing {
 
 struct HarmStep {
-  enum class Kind : uint8_t { none, rule, port, mpr, restart } kind = Kind::none;
+  enum class Kind : uint8_t { none, rule, port, mpr, pressure, restart } kind = Kind::none;
   uint32_t index = 0;
   std::string text;
   impair::Rule rule;
   int side = 0;
-  uint8_t port = 0, mpr = 0;
+  uint8_t port = 0, mpr = 0, pressure = 0;
   bool up = false;
+};
+
+struct HarmConfig {
+  Duration mean_gap = Duration::micros(150);   // between actions
+  bool dynamic_mpr = false, trimming = false;
 };
 
 class Harm {
  public:
-  Harm(uint64_t seed, const PairConfig& pair, bool dynamic_mpr, bool trimming, std::vector<uint32_t> without);
+  Harm(uint64_t seed, const PairConfig& pair, const HarmConfig& config, std::vector<uint32_t> without);
   [[nodiscard]] Instant next_at() const { return std::min(next_, heal_at()); }
   // The action due now; none when it was left out or nothing is due.
   HarmStep take(Instant now);
@@ -41,7 +46,7 @@ class Harm {
 
   base::Rng rng_;
   PairConfig pair_;
-  bool dynamic_mpr_, trimming_;
+  HarmConfig config_;
   std::vector<uint32_t> without_;
   std::vector<Heal> heals_;
   Instant next_{};

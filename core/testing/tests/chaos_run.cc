@@ -11,10 +11,10 @@ int main(int argc, char** argv) {
   for (int i = 3; i < argc; ++i) o.without.push_back(static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10)));
   const auto r = mrc::testing::run_chaos(o);
   std::printf("%s\n", r.setup.c_str());
-  std::printf("packets %llu+%llu writes %llu imm %llu rtx %llu dup %llu spurious %llu drops %llu demotions %llu rules %llu flaps %llu restarts %llu mpr %llu qp bytes %zu frames %zu virtual %.3f s digest %016llx\n",
+  std::printf("packets %llu+%llu writes %llu imm %llu rtx %llu dup %llu spurious %llu lost %llu nacks %llu steps %llu demotions %llu rules %llu flaps %llu restarts %llu mpr %llu qp bytes %zu frames %zu virtual %.3f s digest %016llx\n",
               (unsigned long long)r.packets, (unsigned long long)r.drain_packets, (unsigned long long)r.writes,
               (unsigned long long)r.immediates, (unsigned long long)r.rtx, (unsigned long long)r.duplicates,
-              (unsigned long long)r.spurious, (unsigned long long)r.drops, (unsigned long long)r.ev_demotions,
+              (unsigned long long)r.spurious, (unsigned long long)r.network.dropped, (unsigned long long)r.nacks, (unsigned long long)r.steps, (unsigned long long)r.ev_demotions,
               (unsigned long long)r.rules, (unsigned long long)r.flaps, (unsigned long long)r.restarts,
               (unsigned long long)r.mpr_changes, r.max_qp_bytes, r.max_frames, static_cast<double>(r.virtual_ns) / 1e9,
               (unsigned long long)r.digest);
