@@ -71,6 +71,7 @@ std::vector<std::string> algorithms() {
   Registry& r = registry();
   const std::lock_guard guard(r.lock);
   std::vector<std::string> out;
+  out.reserve(r.factories.size());
   for (const auto& [name, factory] : r.factories) out.push_back(name);
   return out;
 }

@@ -125,7 +125,9 @@ def drive(seed: int, link: oracle.Link, config: dict[str, Any], steps: int) -> l
         queue = max(0, queue + rng.randrange(-4_000, 4_000) + (60_000 if rng.random() < 0.002 else 0))
         if len(events) // 400 % 3 == 2:
             queue = 0
-        rtt = link.base_rtt_ns + queue
+        elif rng.random() < 0.02:
+            queue = sender.p.t  # on the border of two quadrants
+        rtt = sender.base_rtt + queue
         roll = rng.random()
         if roll < 0.03:
             tell(event="nack", now_ns=now, nominal=link.mtu, kind="trimmed", rtt_ns=rtt)
