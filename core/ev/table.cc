@@ -92,7 +92,7 @@ void EvTable::Impl::to_good(base::Instant now, Entry& e, bool as_skip) {
 }
 
 uint16_t EvTable::Impl::good_backup(uint8_t port) const {
-  for (uint16_t i = 0; i < entries.size(); ++i) {
+  for (uint16_t i = 0; i < static_cast<uint16_t>(entries.size()); ++i) {
     if (entries[i].slot == kNoSlot && entries[i].port == port && entries[i].state == State::good) return i;
   }
   return kNoSlot;
