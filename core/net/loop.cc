@@ -15,7 +15,6 @@
 
 namespace mrc::net {
 
-using base::Duration;
 using base::Instant;
 
 namespace {

@@ -45,7 +45,7 @@ void TxBatch::send() {
   std::array<uint8_t, kMax> order{};
   std::array<mmsghdr, kMax> headers{};
   size_t n = 0;
-  for (uint8_t i = 0; i < size_; ++i) {
+  for (uint8_t i = 0; i < static_cast<uint8_t>(size_); ++i) {
     if (slots_[i].error == 0) order[n++] = i;
   }
   std::stable_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(n),
