@@ -12,7 +12,7 @@ namespace mrc::ev {
 namespace {
 
 struct Registry {
-  std::mutex lock;   // registration may come from any thread of an application
+  std::mutex lock;  // registration may come from any thread of an application
   std::map<std::string, PolicyFactory, std::less<>> factories{
       {"bitmap", &make_bitmap_policy},
       {"rr", &make_rr_policy},

@@ -27,9 +27,9 @@ class SlotView {
   virtual ~SlotView() = default;
   [[nodiscard]] virtual size_t size() const = 0;
   [[nodiscard]] virtual PathId path(size_t slot) const = 0;
-  [[nodiscard]] virtual bool good(size_t slot) const = 0;   // GOOD
-  [[nodiscard]] virtual bool skip(size_t slot) const = 0;   // SKIP
-  virtual void clear_skip(size_t slot) = 0;                 // SKIP -> GOOD: it has been passed once
+  [[nodiscard]] virtual bool good(size_t slot) const = 0;  // GOOD
+  [[nodiscard]] virtual bool skip(size_t slot) const = 0;  // SKIP
+  virtual void clear_skip(size_t slot) = 0;                // SKIP -> GOOD: it has been passed once
 };
 
 class PathPolicy {
@@ -38,14 +38,18 @@ class PathPolicy {
   // The slots changed (start, swap, replace): rebuild rings.
   virtual void reset(const SlotView& slots, base::Rng& rng) = 0;
   // Next GOOD slot among `ports`, not `avoid` unless alone; nullopt: no GOOD one (the table then falls back).
-  virtual std::optional<size_t> next(SlotView& slots, uint32_t ports, std::optional<uint32_t> avoid, base::Rng& rng) = 0;
+  virtual std::optional<size_t> next(SlotView& slots, uint32_t ports, std::optional<uint32_t> avoid,
+                                     base::Rng& rng) = 0;
   enum class Signal : uint8_t { ok, ecn, trimmed, lost };
-  virtual void feedback(size_t slot, Signal signal) { (void)slot; (void)signal; }
+  virtual void feedback(size_t slot, Signal signal) {
+    (void)slot;
+    (void)signal;
+  }
 };
 
 using PolicyFactory = std::unique_ptr<PathPolicy> (*)();
 base::Result<std::unique_ptr<PathPolicy>> make_policy(std::string_view name);  // EINVAL: unknown
-base::Errno register_policy(std::string name, PolicyFactory factory);         // EEXIST
+base::Errno register_policy(std::string name, PolicyFactory factory);          // EEXIST
 std::vector<std::string> policies();
 
 }  // namespace mrc::ev

@@ -1,4 +1,5 @@
-// The EVs that control packets use (reference 6.13): one proven path per plane, found by SACKs of own data or by EV probes.
+// The EVs that control packets use (reference 6.13): one proven path per plane, found by SACKs of own data or
+// by EV probes.
 #pragma once
 
 #include <array>
@@ -40,7 +41,7 @@ class ReverseSet {
 
   // The path to probe next: planes in turn; the EV in its slot, to see that it still works, else a fresh one.
   std::optional<PathId> probe_candidate(base::Instant now, EvTable& table, uint32_t usable, base::Rng& rng) {
-    (void)rng;   // the table's rotation is random already
+    (void)rng;  // the table's rotation is random already
     if (usable == 0) return std::nullopt;
     do {
       probe_turn_ = (probe_turn_ + 1) & 31;

@@ -27,13 +27,14 @@ class BitmapPolicy final : public PathPolicy {
     turn_ = rings_.empty() ? 0 : rng.below(static_cast<uint32_t>(rings_.size()));
   }
 
-  std::optional<size_t> next(SlotView& slots, uint32_t ports, std::optional<uint32_t> avoid, base::Rng& rng) override {
-    std::optional<size_t> cleared;   // the SKIP this send was the turn of
+  std::optional<size_t> next(SlotView& slots, uint32_t ports, std::optional<uint32_t> avoid,
+                             base::Rng& rng) override {
+    std::optional<size_t> cleared;  // the SKIP this send was the turn of
     std::optional<size_t> avoided;
     for (size_t i = 0; i < rings_.size(); ++i) {
       const size_t at = (turn_ + i) % rings_.size();
       Ring& ring = rings_[at];
-      if ((ports & (1u << ring.port)) == 0) continue;   // 5.4 step 2: no state change
+      if ((ports & (1u << ring.port)) == 0) continue;  // 5.4 step 2: no state change
       const auto slot = walk(ring, slots, avoid, rng, cleared, avoided);
       if (!slot) continue;
       turn_ = (at + 1) % rings_.size();
@@ -51,12 +52,13 @@ class BitmapPolicy final : public PathPolicy {
   };
 
   static void shuffle(Ring& r, base::Rng& rng) {
-    for (size_t i = r.slots.size(); i > 1; --i) std::swap(r.slots[i - 1], r.slots[rng.below(static_cast<uint32_t>(i))]);
+    for (size_t i = r.slots.size(); i > 1; --i)
+      std::swap(r.slots[i - 1], r.slots[rng.below(static_cast<uint32_t>(i))]);
     r.at = 0;
   }
 
-  std::optional<size_t> walk(Ring& ring, SlotView& slots, std::optional<uint32_t> avoid, base::Rng& rng, std::optional<size_t>& cleared,
-                             std::optional<size_t>& avoided) {
+  std::optional<size_t> walk(Ring& ring, SlotView& slots, std::optional<uint32_t> avoid, base::Rng& rng,
+                             std::optional<size_t>& cleared, std::optional<size_t>& avoided) {
     // The rest of this pass, then one whole reshuffled pass: every slot is seen at least once.
     for (size_t steps = 2 * ring.slots.size() - ring.at; steps > 0; --steps) {
       const size_t slot = ring.slots[ring.at];
@@ -66,7 +68,7 @@ class BitmapPolicy final : public PathPolicy {
         if (!last_resort) return slot;
         if (!avoided || slot == cleared) avoided = slot;
       } else if (slots.skip(slot) && !cleared) {
-        slots.clear_skip(slot);   // it has been skipped once now; at most one a send (D-25)
+        slots.clear_skip(slot);  // it has been skipped once now; at most one a send (D-25)
         cleared = slot;
       }
     }

@@ -1,4 +1,5 @@
-// The default path policy (reference 5.4): planes in turn, inside a plane a reshuffled rotation, one SKIP cleared a walk.
+// The default path policy (reference 5.4): planes in turn, inside a plane a reshuffled rotation, one SKIP
+// cleared a walk.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Plain round robin over all EVs, blind to planes: what an oblivious spray does. For comparison and for tests.
+// Plain round robin over all EVs, blind to planes: what an oblivious spray does. For comparison and for
+// tests.
 #pragma once
 
 #include <memory>

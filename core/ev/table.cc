@@ -11,8 +11,8 @@ constexpr size_t kMaxEvents = 1024;
 constexpr uint32_t swap_halves(uint32_t v) { return (v << 16) | (v >> 16); }
 }  // namespace
 
-EvTable::EvTable(std::vector<PathId> active, std::vector<PathId> backup, const TableConfig& config, std::unique_ptr<PathPolicy> policy,
-                 base::Rng rng)
+EvTable::EvTable(std::vector<PathId> active, std::vector<PathId> backup, const TableConfig& config,
+                 std::unique_ptr<PathPolicy> policy, base::Rng rng)
     : impl_(std::make_unique<Impl>(config, std::move(policy), rng)) {
   Impl& m = *impl_;
   m.entries.reserve(active.size() + backup.size());
@@ -40,11 +40,13 @@ EvTable::~EvTable() = default;
 void EvTable::Impl::index() {
   by_tag.resize(entries.size());
   for (size_t i = 0; i < by_tag.size(); ++i) by_tag[i] = static_cast<uint16_t>(i);
-  std::stable_sort(by_tag.begin(), by_tag.end(), [this](uint16_t a, uint16_t b) { return entries[a].tag < entries[b].tag; });
+  std::stable_sort(by_tag.begin(), by_tag.end(),
+                   [this](uint16_t a, uint16_t b) { return entries[a].tag < entries[b].tag; });
 }
 
 const Entry* EvTable::Impl::find_exact(uint32_t tag) const {
-  const auto it = std::lower_bound(by_tag.begin(), by_tag.end(), tag, [this](uint16_t i, uint32_t t) { return entries[i].tag < t; });
+  const auto it = std::lower_bound(by_tag.begin(), by_tag.end(), tag,
+                                   [this](uint16_t i, uint32_t t) { return entries[i].tag < t; });
   return it != by_tag.end() && entries[*it].tag == tag ? &entries[*it] : nullptr;
 }
 
@@ -55,11 +57,12 @@ Entry* EvTable::Impl::find(uint32_t tag) {
     e = find_exact(swapped_halves ? tag : swap_halves(tag));
     if (e != nullptr) swapped_halves = !swapped_halves;
   }
-  return const_cast<Entry*>(e);   // NOLINT(cppcoreguidelines-pro-type-const-cast): entries is ours
+  return const_cast<Entry*>(e);  // NOLINT(cppcoreguidelines-pro-type-const-cast): entries is ours
 }
 
 uint32_t EvTable::Impl::usable_active() const {
-  return static_cast<uint32_t>(std::count_if(slots.begin(), slots.end(), [this](uint16_t i) { return usable(entries[i]); }));
+  return static_cast<uint32_t>(
+      std::count_if(slots.begin(), slots.end(), [this](uint16_t i) { return usable(entries[i]); }));
 }
 
 void EvTable::Impl::emit(base::Instant now, const Entry& e) {
@@ -92,10 +95,14 @@ void EvTable::Impl::to_good(base::Instant now, Entry& e, bool as_skip) {
 }
 
 uint16_t EvTable::Impl::good_backup(uint8_t port) const {
-  for (uint16_t i = 0; i < static_cast<uint16_t>(entries.size()); ++i) {
-    if (entries[i].slot == kNoSlot && entries[i].port == port && entries[i].state == State::good) return i;
+  uint16_t skipping = kNoSlot;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const Entry& e = entries[i];
+    if (e.slot != kNoSlot || e.port != port || !usable(e)) continue;
+    if (e.state == State::good) return static_cast<uint16_t>(i);
+    if (skipping == kNoSlot) skipping = static_cast<uint16_t>(i);
   }
-  return kNoSlot;
+  return skipping;
 }
 
 bool EvTable::Impl::swap_out(Entry& e) {
@@ -133,7 +140,7 @@ void EvTable::Impl::to_bad(base::Instant now, Entry& e, BadReason why, bool floo
   e.successes = e.backoff = e.losses = 0;
   schedule_first_probe(now, e);
   emit(now, e);
-  if (why != BadReason::port) swap_out(e);   // a dead plane has no good spare either
+  if (why != BadReason::port) swap_out(e);  // a dead plane has no good spare either
   refresh_next_probe();
 }
 
@@ -144,20 +151,21 @@ std::optional<PathId> EvTable::choose(base::Instant now, uint32_t ports, std::op
   m.view_now = now;
   if (const auto slot = m.policy->next(m, ports, avoid, m.rng)) {
     Entry& e = m.entries[m.slots[*slot]];
-    if (e.state == State::skip) e.state = State::good;   // its time was over
+    if (e.state == State::skip) e.state = State::good;  // its time was over
     return PathId{e.tag, e.port};
   }
-  // 5.4 step 6, D-33: a SKIP one, else the one that has been bad longest; the avoided one only when it is alone.
+  // 5.4 step 6, D-33: a GOOD spare, a SKIP one, the one that has been bad longest; the avoided one only when
+  // alone.
   const Entry* best = nullptr;
-  const auto rank = [avoid](const Entry& e) { return (avoid && e.tag == *avoid ? 2 : 0) + (e.state == State::skip ? 0 : 1); };
+  const auto rank = [&](const Entry& e) {
+    const int state = e.state == State::good && e.slot == kNoSlot ? 0 : m.usable(e) ? 1 : 2;
+    return (avoid && e.tag == *avoid ? 3 : 0) + state;
+  };
   const auto age = [](const Entry& e) { return e.state == State::skip ? e.timer : e.since; };
   for (const Entry& e : m.entries) {
-    if (e.state == State::denied || e.state == State::good || (ports & (1u << e.port)) == 0) continue;
-    if (best == nullptr || rank(e) < rank(*best) || (rank(e) == rank(*best) && age(e) < age(*best))) best = &e;
-  }
-  // GOOD spares are better than any of these.
-  for (const Entry& e : m.entries) {
-    if (e.state == State::good && e.slot == kNoSlot && (ports & (1u << e.port)) != 0) return PathId{e.tag, e.port};
+    if (e.state == State::denied || (ports & (1u << e.port)) == 0) continue;
+    if (best == nullptr || rank(e) < rank(*best) || (rank(e) == rank(*best) && age(e) < age(*best)))
+      best = &e;
   }
   if (best == nullptr) return std::nullopt;
   return PathId{best->tag, best->port};
@@ -165,15 +173,17 @@ std::optional<PathId> EvTable::choose(base::Instant now, uint32_t ports, std::op
 
 void EvTable::on_sent(base::Instant now, uint32_t tag) {
   (void)now;
-  if (const Entry* e = impl_->find_exact(tag)) ++const_cast<Entry*>(e)->sent;   // NOLINT: entries is ours
+  if (const Entry* e = impl_->find_exact(tag)) ++const_cast<Entry*>(e)->sent;  // NOLINT: entries is ours
 }
 
 bool EvTable::on_feedback(base::Instant now, uint32_t tag, PathFeedback m) {
   Entry* e = impl_->find(tag);
   if (e == nullptr) return false;
   if (m == PathFeedback::skip_once) ++e->ecn;
-  if (e->slot != kNoSlot) impl_->policy->feedback(e->slot, m == PathFeedback::none ? PathPolicy::Signal::ok : PathPolicy::Signal::ecn);
-  if (!impl_->usable(*e)) return true;   // late feedback on ASSUMED_BAD, or DENIED
+  if (e->slot != kNoSlot)
+    impl_->policy->feedback(e->slot,
+                            m == PathFeedback::none ? PathPolicy::Signal::ok : PathPolicy::Signal::ecn);
+  if (!impl_->usable(*e)) return true;  // late feedback on ASSUMED_BAD, or DENIED
   if (m == PathFeedback::skip_once) impl_->mark_skip(now, *e);
   if (m == PathFeedback::always_skip) impl_->to_bad(now, *e, BadReason::always_skip, false);
   return true;
@@ -190,16 +200,17 @@ bool EvTable::on_trimmed(base::Instant now, uint32_t tag) {
 
 bool EvTable::on_loss(base::Instant now, uint32_t tag, BadReason why, base::Instant sent_at) {
   Impl& m = *impl_;
-  Entry* e = const_cast<Entry*>(m.find_exact(tag));   // NOLINT: our own tag, not a reflected one
+  Entry* e = const_cast<Entry*>(m.find_exact(tag));  // NOLINT: our own tag, not a reflected one
   if (e == nullptr) return false;
   ++e->lost;
   if (e->slot != kNoSlot) m.policy->feedback(e->slot, PathPolicy::Signal::lost);
   if (!m.usable(*e) || sent_at < e->since) return true;
   if (m.config.bad_after > 1) {
     // Without trimming a congestion drop looks like a failure: ask for more than one within the window.
-    const bool recent = e->state == State::good && e->losses > 0 && now - e->timer <= m.config.bad_window;
-    e->losses = recent ? static_cast<uint8_t>(e->losses + 1) : uint8_t{1};
-    if (e->state == State::good) e->timer = now;
+    const auto at = static_cast<uint32_t>(now.ns >> 10);
+    const bool recent = e->losses > 0 && int64_t{at - e->last_loss} <= m.config.bad_window.ns >> 10;
+    e->losses = static_cast<uint8_t>(recent ? std::min(e->losses + 1, 255) : 1);
+    e->last_loss = at;
     if (e->losses < m.config.bad_after) return true;
   }
   m.to_bad(now, *e, why, true);
@@ -216,7 +227,7 @@ void EvTable::set_usable_ports(base::Instant now, uint32_t ports) {
       m.to_bad(now, e, BadReason::port, false);
       e.probing = false;
     } else if ((up & (1u << e.port)) != 0 && e.state == State::assumed_bad) {
-      e.timer = now;   // probe at once, with a fresh back-off
+      e.timer = now;  // probe at once, with a fresh back-off
       e.backoff = e.successes = 0;
       e.probing = false;
     }
@@ -226,10 +237,13 @@ void EvTable::set_usable_ports(base::Instant now, uint32_t ports) {
 
 bool EvTable::set_state(base::Instant now, uint32_t tag, State state) {
   Impl& m = *impl_;
-  Entry* e = const_cast<Entry*>(m.find_exact(tag));   // NOLINT: entries is ours
+  Entry* e = const_cast<Entry*>(m.find_exact(tag));  // NOLINT: entries is ours
   if (e == nullptr) return false;
   if (state == State::good) {
-    m.to_good(now, *e, false);
+    // Allowed again on a port that is down: what the port going down would have made of it.
+    const bool up = (m.usable_ports & (1u << e->port)) != 0;
+    if (!up && e->state == State::denied) e->state = State::good;
+    up ? m.to_good(now, *e, false) : m.to_bad(now, *e, BadReason::port, false);
   } else if (state == State::denied && e->state != State::denied) {
     e->state = State::denied;
     e->reason = BadReason::controller;
@@ -239,15 +253,17 @@ bool EvTable::set_state(base::Instant now, uint32_t tag, State state) {
     m.swap_out(*e);
     m.refresh_next_probe();
   } else if (state == State::assumed_bad) {
-    m.to_bad(now, *e, BadReason::controller, false);   // no effect on DENIED
+    m.to_bad(now, *e, BadReason::controller, false);  // no effect on DENIED
   }
   return true;
 }
 
 bool EvTable::replace(base::Instant now, uint32_t tag, PathId with) {
   Impl& m = *impl_;
-  Entry* e = const_cast<Entry*>(m.find_exact(tag));   // NOLINT: entries is ours
+  Entry* e = const_cast<Entry*>(m.find_exact(tag));  // NOLINT: entries is ours
   if (e == nullptr || with.port > 31) return false;
+  const Entry* other = m.find_exact(with.tag);
+  if (other != nullptr && other != e) return false;  // a reflected tag names one path
   const uint16_t slot = e->slot;
   *e = Entry{};
   e->tag = with.tag;
@@ -255,7 +271,11 @@ bool EvTable::replace(base::Instant now, uint32_t tag, PathId with) {
   e->slot = slot;
   e->since = now;
   m.index();
-  if ((m.usable_ports & (1u << e->port)) == 0) m.to_bad(now, *e, BadReason::port, false);
+  if ((m.usable_ports & (1u << e->port)) == 0) {
+    m.to_bad(now, *e, BadReason::port, false);
+  } else {
+    m.fill_hole(*e);
+  }
   m.policy->reset(m, m.rng);
   m.refresh_next_probe();
   return true;
@@ -280,7 +300,12 @@ std::vector<EvTable::Row> EvTable::rows() const {
   const Impl& m = *impl_;
   std::vector<Row> out;
   const auto add = [&](const Entry& e) {
-    out.push_back(Row{{e.tag, e.port}, e.state, e.reason, e.slot != kNoSlot, e.since, {e.sent, e.ecn, e.trimmed, e.lost, e.probes, e.probe_acks}});
+    out.push_back(Row{{e.tag, e.port},
+                      e.state,
+                      e.reason,
+                      e.slot != kNoSlot,
+                      e.since,
+                      {e.sent, e.ecn, e.trimmed, e.lost, e.probes, e.probe_acks}});
   };
   for (const uint16_t i : m.slots) add(m.entries[i]);
   for (const Entry& e : m.entries) {
@@ -290,7 +315,8 @@ std::vector<EvTable::Row> EvTable::rows() const {
 }
 
 uint32_t EvTable::count(State s) const {
-  return static_cast<uint32_t>(std::count_if(impl_->entries.begin(), impl_->entries.end(), [s](const Entry& e) { return e.state == s; }));
+  return static_cast<uint32_t>(std::count_if(impl_->entries.begin(), impl_->entries.end(),
+                                             [s](const Entry& e) { return e.state == s; }));
 }
 uint32_t EvTable::usable_active() const { return impl_->usable_active(); }
 bool EvTable::has_events() const { return !impl_->events.empty(); }
@@ -304,7 +330,8 @@ void EvTable::take_events(std::vector<StateEvent>& out) {
 size_t EvTable::memory_bytes() const {
   const Impl& m = *impl_;
   // Policy: ring positions of every active slot, and its fixed part.
-  return sizeof(Impl) + m.entries.capacity() * sizeof(Entry) + (m.slots.capacity() + m.by_tag.capacity() + m.slots.size()) * sizeof(uint16_t) +
+  return sizeof(Impl) + m.entries.capacity() * sizeof(Entry) +
+         (m.slots.capacity() + m.by_tag.capacity() + m.slots.size()) * sizeof(uint16_t) +
          m.events.capacity() * sizeof(StateEvent) + 256;
 }
 

@@ -22,17 +22,17 @@ enum class BadReason : uint8_t { none, loss, timeout, probe, always_skip, port, 
 enum class PathFeedback : uint8_t { none = 0, skip_once = 1, always_skip = 2 };
 
 struct TableConfig {
-  uint32_t min_active = 0;                      // ev_min_active; 0 = active/4
+  uint32_t min_active = 0;  // ev_min_active; 0 = active/4
   base::Duration base_rtt = base::Duration::micros(12);
   base::Duration target_delay = base::Duration::micros(12);
   base::Duration probe_interval = base::Duration::millis(1);
   base::Duration probe_backoff_cap = base::Duration::seconds(1);
-  uint8_t probe_successes = 3;                  // D-27
-  uint8_t bad_after = 1;                        // losses within bad_window before ASSUMED_BAD
+  uint8_t probe_successes = 3;  // D-27
+  uint8_t bad_after = 1;        // losses within bad_window before ASSUMED_BAD
   base::Duration bad_window = base::Duration::millis(10);
 };
 
-struct StateEvent {   // GOOD <-> ASSUMED_BAD <-> DENIED changes, as the controller sees them
+struct StateEvent {  // GOOD <-> ASSUMED_BAD <-> DENIED changes, as the controller sees them
   base::Instant at;
   uint32_t tag = 0;
   uint8_t port = 0;
@@ -40,7 +40,9 @@ struct StateEvent {   // GOOD <-> ASSUMED_BAD <-> DENIED changes, as the control
   BadReason reason = BadReason::none;
 };
 
-struct EvCounters { uint64_t sent = 0, ecn = 0, trimmed = 0, lost = 0, probes = 0, probe_acks = 0; };
+struct EvCounters {
+  uint64_t sent = 0, ecn = 0, trimmed = 0, lost = 0, probes = 0, probe_acks = 0;
+};
 
 class EvTable {
  public:
@@ -57,16 +59,19 @@ class EvTable {
   // Feedback. Unknown tags (and their D-04 half swap) do nothing but return false.
   bool on_feedback(base::Instant now, uint32_t tag, PathFeedback m);
   bool on_trimmed(base::Instant now, uint32_t tag);
-  // A transmission of `sent_at` on `tag` was lost. Losses sent before the EV's last change to GOOD are ignored.
+  // A transmission of `sent_at` on `tag` was lost. Losses sent before the EV's last change to GOOD are
+  // ignored.
   bool on_loss(base::Instant now, uint32_t tag, BadReason why, base::Instant sent_at);
   void on_probe_ack(base::Instant now, uint32_t tag, PathFeedback m);
   void on_probe_lost(base::Instant now, uint32_t tag);
 
-  // Ports: usable = local link up and the peer can receive. Down: its EVs go ASSUMED_BAD(port), floor ignored.
+  // Ports: usable = local link up and the peer can receive. Down: its EVs go ASSUMED_BAD(port), floor
+  // ignored.
   void set_usable_ports(base::Instant now, uint32_t ports);
   // Controller: false when the tag is unknown. DENIED is left only by State::good.
   bool set_state(base::Instant now, uint32_t tag, State state);
-  // REPLACE_EV on a live table: same slot, new tag and port, state GOOD. false: unknown tag.
+  // REPLACE_EV on a live table: same slot, new tag and port, state GOOD. false: unknown tag, or the new
+  // one names another EV already.
   bool replace(base::Instant now, uint32_t tag, PathId with);
   // Measured RTT moves the SKIP time-out and the first-probe delay.
   void set_rtt(base::Duration base_rtt, base::Duration target_delay);
@@ -78,12 +83,20 @@ class EvTable {
 
   [[nodiscard]] std::optional<State> state(uint32_t tag) const;
   [[nodiscard]] std::optional<uint8_t> port_of(uint32_t tag) const;
-  struct Row { PathId path; State state; BadReason reason; bool active; base::Instant since; EvCounters counters; };
-  [[nodiscard]] std::vector<Row> rows() const;          // active first, then backup, stable order
-  [[nodiscard]] uint32_t count(State s) const;          // over active + backup
-  [[nodiscard]] uint32_t usable_active() const;         // GOOD or SKIP in the active set
+  struct Row {
+    PathId path;
+    State state;
+    BadReason reason;
+    bool active;
+    base::Instant since;
+    EvCounters counters;
+  };
+  [[nodiscard]] std::vector<Row> rows() const;   // active first, then backup, stable order
+  [[nodiscard]] uint32_t count(State s) const;   // over active + backup
+  [[nodiscard]] uint32_t usable_active() const;  // GOOD or SKIP in the active set
   [[nodiscard]] size_t memory_bytes() const;
-  // Drains state changes since the last call into `out` (bounded queue of 1024; overflow counts in dropped()).
+  // Drains state changes since the last call into `out` (bounded queue of 1024; overflow counts in
+  // dropped()).
   void take_events(std::vector<StateEvent>& out);
   [[nodiscard]] bool has_events() const;
   [[nodiscard]] uint64_t events_dropped() const;

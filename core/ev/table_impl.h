@@ -14,15 +14,16 @@ struct Entry {
   uint8_t port = 0;
   State state = State::good;
   BadReason reason = BadReason::none;
-  bool probing = false;          // one probe is outstanding
-  uint8_t successes = 0;         // probe answers in a row
-  uint8_t backoff = 0;           // doublings of the probe interval
-  uint8_t losses = 0;            // within bad_window
-  uint16_t slot = kNoSlot;       // position in the active set; kNoSlot: backup
-  base::Instant since{};         // last change between GOOD, ASSUMED_BAD and DENIED
-  base::Instant timer{};         // SKIP: when it was set; ASSUMED_BAD: next probe; GOOD: last loss
+  bool probing = false;     // one probe is outstanding
+  uint8_t successes = 0;    // probe answers in a row
+  uint8_t backoff = 0;      // doublings of the probe interval
+  uint8_t losses = 0;       // within bad_window
+  uint16_t slot = kNoSlot;  // position in the active set; kNoSlot: backup
+  base::Instant since{};    // last change between GOOD, ASSUMED_BAD and DENIED
+  base::Instant timer{};    // SKIP: when it was set; ASSUMED_BAD: next probe
   uint64_t sent = 0;
   uint32_t ecn = 0, trimmed = 0, lost = 0, probes = 0, probe_acks = 0;
+  uint32_t last_loss = 0;  // in 1024 ns, wraps after 73 minutes; 64 bits more an EV would be felt per QP
 };
 
 struct EvTable::Impl final : SlotView {
@@ -30,21 +31,24 @@ struct EvTable::Impl final : SlotView {
   std::unique_ptr<PathPolicy> policy;
   base::Rng rng;
   std::vector<Entry> entries;
-  std::vector<uint16_t> slots;       // active set: slot -> entry
-  std::vector<uint16_t> by_tag;      // entries in tag order
+  std::vector<uint16_t> slots;   // active set: slot -> entry
+  std::vector<uint16_t> by_tag;  // entries in tag order
   uint32_t min_active = 0;
   uint32_t usable_ports = UINT32_MAX;
-  bool swapped_halves = false;       // D-04: this peer reflects the halves the other way round
+  bool swapped_halves = false;  // D-04: this peer reflects the halves the other way round
   base::Instant next_probe = base::Instant::never();
   std::vector<StateEvent> events;
   uint64_t events_dropped = 0;
-  base::Instant view_now{};          // time of the choose() under way
+  base::Instant view_now{};  // time of the choose() under way
 
-  Impl(const TableConfig& c, std::unique_ptr<PathPolicy> p, base::Rng r) : config(c), policy(std::move(p)), rng(r) {}
+  Impl(const TableConfig& c, std::unique_ptr<PathPolicy> p, base::Rng r)
+      : config(c), policy(std::move(p)), rng(r) {}
 
   // SlotView
   [[nodiscard]] size_t size() const override { return slots.size(); }
-  [[nodiscard]] PathId path(size_t slot) const override { return {entries[slots[slot]].tag, entries[slots[slot]].port}; }
+  [[nodiscard]] PathId path(size_t slot) const override {
+    return {entries[slots[slot]].tag, entries[slots[slot]].port};
+  }
   [[nodiscard]] bool good(size_t slot) const override {
     const Entry& e = entries[slots[slot]];
     return e.state == State::good || (e.state == State::skip && skip_over(e));
@@ -68,10 +72,12 @@ struct EvTable::Impl final : SlotView {
   // Leaves rotation. `floor`: refused (SKIP instead) where ev_min_active would be undercut.
   void to_bad(base::Instant now, Entry& e, BadReason why, bool floor);
   void mark_skip(base::Instant now, Entry& e);
-  // A GOOD backup of the same plane takes the slot of `e`, if there is one.
+  // A spare of the same plane takes the slot of `e`, if there is one.
   bool swap_out(Entry& e);
   // A backup that became GOOD fills a slot of its plane that holds a bad EV.
   void fill_hole(Entry& e);
+  // A spare of the plane, a GOOD one first; one in SKIP counts as GOOD everywhere but in the rotation
+  // (section 8).
   [[nodiscard]] uint16_t good_backup(uint8_t port) const;
   void schedule_first_probe(base::Instant now, Entry& e);
   void refresh_next_probe();

@@ -11,7 +11,9 @@ base::Duration EvTable::Impl::probe_wait(uint8_t backoff) const {
   return std::min(wait, config.probe_backoff_cap);
 }
 
-void EvTable::Impl::schedule_first_probe(base::Instant now, Entry& e) { e.timer = now + config.base_rtt + config.target_delay; }
+void EvTable::Impl::schedule_first_probe(base::Instant now, Entry& e) {
+  e.timer = now + config.base_rtt + config.target_delay;
+}
 
 void EvTable::Impl::refresh_next_probe() {
   next_probe = base::Instant::never();
@@ -28,7 +30,9 @@ std::optional<PathId> EvTable::take_probe(base::Instant now, uint32_t ports) {
   if (m.next_probe > now) return std::nullopt;
   Entry* due = nullptr;
   for (Entry& e : m.entries) {
-    if (e.state != State::assumed_bad || e.probing || e.timer > now || (ports & m.usable_ports & (1u << e.port)) == 0) continue;
+    if (e.state != State::assumed_bad || e.probing || e.timer > now ||
+        (ports & m.usable_ports & (1u << e.port)) == 0)
+      continue;
     if (due == nullptr || e.timer < due->timer) due = &e;
   }
   if (due == nullptr) return std::nullopt;
@@ -40,7 +44,7 @@ std::optional<PathId> EvTable::take_probe(base::Instant now, uint32_t ports) {
 
 void EvTable::on_probe_ack(base::Instant now, uint32_t tag, PathFeedback m) {
   Impl& t = *impl_;
-  Entry* e = const_cast<Entry*>(t.find_exact(tag));   // NOLINT: entries is ours
+  Entry* e = const_cast<Entry*>(t.find_exact(tag));  // NOLINT: entries is ours
   if (e == nullptr) return;
   ++e->probe_acks;
   e->probing = false;
@@ -51,6 +55,7 @@ void EvTable::on_probe_ack(base::Instant now, uint32_t tag, PathFeedback m) {
     t.refresh_next_probe();
     return;
   }
+  if ((t.usable_ports & (1u << e->port)) == 0) return;  // a late answer; the port has gone down since
   if (m == PathFeedback::always_skip) {
     e->successes = 0;
     e->timer = now + t.probe_wait(e->backoff);
@@ -62,7 +67,8 @@ void EvTable::on_probe_ack(base::Instant now, uint32_t tag, PathFeedback m) {
     e->timer = now + t.config.probe_interval;
     // The plane lives: its other EVs need not wait out a long back-off.
     for (Entry& o : t.entries) {
-      if (o.port == e->port && o.state == State::assumed_bad && !o.probing) o.timer = std::min(o.timer, now + t.config.probe_interval);
+      if (o.port == e->port && o.state == State::assumed_bad && !o.probing)
+        o.timer = std::min(o.timer, now + t.config.probe_interval);
     }
   }
   t.refresh_next_probe();
@@ -70,7 +76,7 @@ void EvTable::on_probe_ack(base::Instant now, uint32_t tag, PathFeedback m) {
 
 void EvTable::on_probe_lost(base::Instant now, uint32_t tag) {
   Impl& t = *impl_;
-  Entry* e = const_cast<Entry*>(t.find_exact(tag));   // NOLINT: entries is ours
+  Entry* e = const_cast<Entry*>(t.find_exact(tag));  // NOLINT: entries is ours
   if (e == nullptr || e->state != State::assumed_bad) return;
   e->probing = false;
   e->successes = 0;

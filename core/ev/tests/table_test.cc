@@ -1,6 +1,7 @@
 // Rows of the EV state table (reference 8) and the rules of rotation (5.4), one story each.
 #include "ev/table.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -16,7 +17,8 @@ constexpr uint32_t kAll = UINT32_MAX;
 Instant us(int64_t t) { return Instant{t * 1000}; }
 
 // `planes` x `active` EVs and `backup` spares each; tag = plane * 100 + k.
-EvTable table(uint32_t planes, uint32_t active, uint32_t backup, TableConfig c = {}, uint64_t seed = 1, const char* policy = "bitmap") {
+EvTable table(uint32_t planes, uint32_t active, uint32_t backup, TableConfig c = {}, uint64_t seed = 1,
+              const char* policy = "bitmap") {
   std::vector<PathId> a;
   std::vector<PathId> b;
   for (uint32_t p = 1; p <= planes; ++p) {
@@ -44,7 +46,7 @@ TEST_CASE("eight planes carry exactly the same number of packets") {
   }
   CHECK_EQ(n.size(), 8u);
   for (const auto& [port, c] : n) CHECK_EQ(c, 1280);
-  for (const auto& [tag, c] : each) CHECK_EQ(c, 80);   // a full pass uses every EV once
+  for (const auto& [tag, c] : each) CHECK_EQ(c, 80);  // a full pass uses every EV once
 }
 
 TEST_CASE("two seeds start differently; one seed repeats itself") {
@@ -67,7 +69,7 @@ TEST_CASE("GOOD -> SKIP on a mark; passed over once, then used again") {
   int sends = 0;
   for (; t.state(100) == State::skip; ++sends) CHECK_EQ(t.choose(us(1), kAll, std::nullopt)->tag, 101u);
   CHECK(sends >= 1);
-  CHECK(sends <= 2);   // by then the rotation has come past it
+  CHECK(sends <= 2);  // by then the rotation has come past it
   std::set<uint32_t> next;
   for (int i = 0; i < 3; ++i) next.insert(t.choose(us(1), kAll, std::nullopt)->tag);
   CHECK(next.contains(100));
@@ -114,7 +116,7 @@ TEST_CASE("loss retires an EV and a spare of the same plane takes over") {
   CHECK(t.state(100) == State::good);
   used.clear();
   for (int i = 0; i < 80; ++i) used.insert(t.choose(us(2000), kAll, std::nullopt)->tag);
-  CHECK(!used.contains(100));   // it stays a spare until needed
+  CHECK(!used.contains(100));  // it stays a spare until needed
 }
 
 TEST_CASE("without a spare the plane shrinks, and the revived EV fills the hole") {
@@ -146,7 +148,7 @@ TEST_CASE("late feedback does not revive; losses of packets sent before the revi
   t.on_feedback(us(11), 100, PathFeedback::none);
   t.on_feedback(us(12), 100, PathFeedback::skip_once);
   CHECK(t.state(100) == State::assumed_bad);
-  revive(t, 100);   // at 1000 us
+  revive(t, 100);  // at 1000 us
   t.on_loss(us(1100), 100, BadReason::loss, us(9));
   CHECK(t.state(100) == State::good);
   t.on_loss(us(1100), 100, BadReason::loss, us(1050));
@@ -162,7 +164,7 @@ TEST_CASE("probes: first delay, back-off while failing, three answers in a row, 
   CHECK_EQ(t.next_probe_at().ns, 24'000);
   CHECK(!t.take_probe(us(23), kAll).has_value());
   REQUIRE(t.take_probe(us(24), kAll).has_value());
-  CHECK(t.next_probe_at().is_never());       // one outstanding an EV
+  CHECK(t.next_probe_at().is_never());  // one outstanding an EV
   int64_t at = 24'000;
   for (const int64_t wait : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000}) {
     t.on_probe_lost(Instant{at}, 100);
@@ -171,7 +173,7 @@ TEST_CASE("probes: first delay, back-off while failing, three answers in a row, 
     REQUIRE(t.take_probe(Instant{at}, kAll).has_value());
   }
   t.on_probe_ack(Instant{at}, 100, PathFeedback::none);
-  CHECK_EQ(t.next_probe_at().ns, at + 1'000'000);   // a success resets the back-off
+  CHECK_EQ(t.next_probe_at().ns, at + 1'000'000);  // a success resets the back-off
   t.on_probe_ack(Instant{at}, 100, PathFeedback::none);
   CHECK(t.state(100) == State::assumed_bad);
   t.on_probe_ack(Instant{at}, 100, PathFeedback::skip_once);
@@ -229,7 +231,7 @@ TEST_CASE("port down and up: all its EVs leave, are probed at once, the equal sp
   EvTable t = table(2, 2, 0);
   t.set_usable_ports(us(0), 1u << 2);
   CHECK_EQ(t.count(State::assumed_bad), 2u);
-  CHECK(t.next_probe_at().is_never());        // no probing of a port that is down
+  CHECK(t.next_probe_at().is_never());  // no probing of a port that is down
   for (int i = 0; i < 10; ++i) CHECK_EQ(t.choose(us(1), kAll, std::nullopt)->port, 2);
   t.set_usable_ports(us(100), kAll);
   CHECK_EQ(t.next_probe_at().ns, us(100).ns);
@@ -296,4 +298,77 @@ TEST_CASE("128 EVs and 32 spares stay small; unknown policies are refused") {
   EvTable t = table(8, 16, 4);
   CHECK(t.memory_bytes() <= 12 * 1024);
   CHECK(!make_policy("no-such-policy").ok());
+}
+
+TEST_CASE("bad_after counts losses, whatever marks come between") {
+  TableConfig c;
+  c.bad_after = 2;
+  EvTable t = table(1, 4, 0, c);
+  t.on_loss(us(0), 100, BadReason::loss, us(0));
+  t.on_trimmed(us(100), 100);
+  t.on_loss(us(200), 100, BadReason::loss, us(0));
+  CHECK(t.state(100) == State::assumed_bad);
+  t.on_loss(us(0), 101, BadReason::loss, us(0));
+  t.on_trimmed(us(9'000), 101);
+  t.on_loss(us(15'000), 101, BadReason::loss, us(0));
+  CHECK(t.state(101) == State::skip);
+}
+
+TEST_CASE("a spare revived with a mark still replaces a bad EV") {
+  TableConfig c;
+  c.min_active = 1;
+  EvTable t = table(1, 2, 1, c);
+  t.on_loss(us(1), 150, BadReason::loss, us(1));
+  revive(t, 150, PathFeedback::skip_once);
+  CHECK(t.state(150) == State::skip);
+  t.on_loss(us(5000), 100, BadReason::loss, us(5000));
+  CHECK_EQ(t.usable_active(), 2u);
+}
+
+TEST_CASE("answers that come after the port went down revive nothing") {
+  EvTable t = table(2, 2, 0);
+  t.on_loss(us(0), 100, BadReason::loss, us(0));
+  t.set_usable_ports(us(1), 1u << 2);
+  revive(t, 100);
+  CHECK(t.state(100) == State::assumed_bad);
+  t.set_state(us(2), 100, State::good);
+  CHECK(t.state(100) == State::assumed_bad);
+  t.set_state(us(3), 101, State::denied);
+  t.set_state(us(4), 101, State::good);
+  CHECK(t.state(101) == State::assumed_bad);  // allowed again, but its port is down
+  t.set_usable_ports(us(5), kAll);
+  revive(t, 101);
+  CHECK(t.state(101) == State::good);
+}
+
+TEST_CASE("replace refuses a tag that another EV has, and a replaced spare fills a gap of its plane") {
+  EvTable t = table(1, 2, 1);
+  CHECK(!t.replace(us(0), 100, {101, 1}));
+  CHECK(t.replace(us(0), 100, {100, 1}));
+  CHECK(!t.replace(us(0), 999, {998, 1}));
+  t.on_feedback(us(1), 150, PathFeedback::always_skip);
+  t.on_feedback(us(1), 100, PathFeedback::always_skip);
+  CHECK_EQ(t.usable_active(), 1u);
+  CHECK(t.replace(us(2), 150, {177, 1}));
+  CHECK_EQ(t.usable_active(), 2u);
+}
+
+TEST_CASE("plain round robin uses every EV in turn, passes a SKIP once and ignores planes") {
+  EvTable t = table(2, 2, 0, {}, 1, "rr");
+  std::map<uint32_t, int> n;
+  for (int i = 0; i < 400; ++i) ++n[t.choose(us(0), kAll, std::nullopt)->tag];
+  for (const auto& [tag, count] : n) CHECK_EQ(count, 100);
+  t.on_trimmed(us(0), 100);
+  n.clear();
+  for (int i = 0; i < 7; ++i) ++n[t.choose(us(0), kAll, std::nullopt)->tag];
+  CHECK_EQ(n[100], 1);  // eight turns, one of them passed over
+  for (const uint32_t tag : {100u, 101u, 200u, 201u}) t.on_trimmed(us(1), tag);
+  CHECK(t.choose(us(1), kAll, std::nullopt).has_value());
+}
+
+TEST_CASE("policies have names, a name has one policy") {
+  const auto names = policies();
+  CHECK(std::find(names.begin(), names.end(), "bitmap") != names.end());
+  CHECK(std::find(names.begin(), names.end(), "rr") != names.end());
+  CHECK(register_policy("bitmap", nullptr) != 0);
 }

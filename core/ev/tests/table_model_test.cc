@@ -1,0 +1,302 @@
+// EvTable against a slow, obvious model of section 8: random events, every state compared after each.
+// The model does not know which spare is taken; it checks that the exchange was a legal one.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ev/table.h"
+#include "testing/check.h"
+
+using namespace mrc::ev;  // NOLINT(google-build-using-namespace)
+using mrc::base::Duration;
+using mrc::base::Instant;
+using mrc::base::Rng;
+
+namespace {
+
+struct Ev {
+  uint8_t port = 0;
+  State state = State::good;
+  bool active = false, probing = false;
+  Instant since{}, marked{}, probe_at{};
+  int successes = 0, failures = 0;
+};
+
+constexpr uint32_t kPlanes = 3, kActive = 4, kSpare = 2, kFloor = 5;
+constexpr uint32_t kAllPorts = 0b1110;
+
+class Model {
+ public:
+  explicit Model(uint64_t seed)
+      : rng_(seed),
+        table_(paths(0, kActive), paths(kActive, kActive + kSpare), config(), policy(), Rng(seed)) {
+    for (uint32_t p = 1; p <= kPlanes; ++p) {
+      for (uint32_t k = 0; k < kActive + kSpare; ++k)
+        evs_[p * 100 + k] = Ev{static_cast<uint8_t>(p), State::good, k < kActive};
+    }
+  }
+
+  void step() {
+    now_ = now_ + Duration{rng_.below(400'000)};
+    switch (rng_.below(12)) {
+      case 0:
+        return feedback(PathFeedback::skip_once);
+      case 1:
+        return rng_.below(6) == 0 ? feedback(PathFeedback::always_skip) : feedback(PathFeedback::none);
+      case 2:
+        return trimmed();
+      case 3:
+        return lost();
+      case 4:
+        return controller();
+      case 5:
+        return rng_.below(4) == 0 ? ports() : choose();
+      case 6:
+      case 7:
+      case 8:
+        return probe();
+      default:
+        return choose();
+    }
+  }
+
+ private:
+  static std::vector<PathId> paths(uint32_t from, uint32_t to) {
+    std::vector<PathId> out;
+    for (uint32_t p = 1; p <= kPlanes; ++p) {
+      for (uint32_t k = from; k < to; ++k) out.push_back({p * 100 + k, static_cast<uint8_t>(p)});
+    }
+    return out;
+  }
+  static TableConfig config() {
+    TableConfig c;
+    c.min_active = kFloor;
+    return c;
+  }
+  static std::unique_ptr<PathPolicy> policy() { return std::move(make_policy("bitmap").value()); }
+  static bool usable(const Ev& e) { return e.state == State::good || e.state == State::skip; }
+
+  uint32_t any() { return (1 + rng_.below(kPlanes)) * 100 + rng_.below(kActive + kSpare); }
+  bool up(const Ev& e) const { return (ports_ >> e.port & 1) != 0; }
+  bool spare(uint8_t port) const {
+    return std::any_of(evs_.begin(), evs_.end(), [&](const auto& e) {
+      return e.second.port == port && !e.second.active && usable(e.second);
+    });
+  }
+  uint32_t usable_active() const {
+    return static_cast<uint32_t>(std::count_if(
+        evs_.begin(), evs_.end(), [](const auto& e) { return e.second.active && usable(e.second); }));
+  }
+
+  void good(Ev& e) {
+    if (!usable(e)) e.since = now_;
+    e.state = State::good;
+    e.successes = e.failures = 0;
+    e.probing = false;
+  }
+  void bad(Ev& e) {
+    if (!usable(e)) return;
+    e.state = State::assumed_bad;
+    e.since = now_;
+    e.successes = e.failures = 0;
+    e.probing = false;
+    e.probe_at = now_ + Duration::micros(24);
+  }
+  void mark(Ev& e) {
+    if (!usable(e)) return;
+    e.state = State::skip;
+    e.marked = now_;
+  }
+
+  void feedback(PathFeedback m) {
+    const uint32_t tag = any();
+    if (m == PathFeedback::skip_once) mark(evs_[tag]);
+    if (m == PathFeedback::always_skip) bad(evs_[tag]);
+    CHECK(table_.on_feedback(now_, tag, m));
+    compare();
+  }
+  void trimmed() {
+    const uint32_t tag = any();
+    mark(evs_[tag]);
+    CHECK(table_.on_trimmed(now_, tag));
+    compare();
+  }
+  void lost() {
+    const uint32_t tag = any();
+    Ev& e = evs_[tag];
+    const Instant sent = now_ - Duration{rng_.below(600'000)};
+    if (usable(e) && sent >= e.since) {
+      const bool held = e.active && !spare(e.port) && usable_active() <= kFloor;
+      held ? mark(e) : bad(e);
+    }
+    CHECK(table_.on_loss(now_, tag, BadReason::loss, sent));
+    compare();
+  }
+  void controller() {
+    const uint32_t tag = any();
+    Ev& e = evs_[tag];
+    const State to = rng_.below(3) != 0   ? State::good
+                     : rng_.below(2) != 0 ? State::denied
+                                          : State::assumed_bad;
+    if (to == State::good) {
+      if (!up(e) && e.state == State::denied) e.state = State::good;  // for a moment: its port is down
+      up(e) ? good(e) : bad(e);
+    } else if (to == State::assumed_bad) {
+      bad(e);
+    } else if (e.state != State::denied) {
+      e.state = State::denied;
+      e.since = now_;
+      e.probing = false;
+    }
+    CHECK(table_.set_state(now_, tag, to));
+    compare();
+  }
+  void ports() {
+    const uint32_t before = ports_;
+    ports_ = rng_.below(3) == 0 ? kAllPorts & (rng_.below(16)) : kAllPorts;
+    for (auto& [tag, e] : evs_) {
+      const bool was = (before >> e.port & 1) != 0;
+      if (was && !up(e)) {
+        bad(e);
+        e.probing = false;
+      } else if (!was && up(e) && e.state == State::assumed_bad) {
+        e.probe_at = now_;
+        e.successes = e.failures = 0;
+        e.probing = false;
+      }
+    }
+    table_.set_usable_ports(now_, ports_);
+    compare();
+  }
+
+  void probe() {
+    if (const auto p = table_.take_probe(now_, kAllPorts)) {
+      Ev& e = evs_[p->tag];
+      CHECK(e.state == State::assumed_bad && !e.probing && up(e) && e.probe_at <= now_);
+      for (const auto& [tag, o] : evs_) {  // the one that has waited longest
+        if (o.state == State::assumed_bad && !o.probing && up(o)) CHECK(o.probe_at >= e.probe_at);
+      }
+      e.probing = true;
+      compare();
+    }
+    std::vector<uint32_t> out;
+    for (const auto& [tag, e] : evs_) {
+      if (e.probing) out.push_back(tag);
+    }
+    if (out.empty()) return;
+    const uint32_t tag = out[rng_.below(static_cast<uint32_t>(out.size()))];
+    now_ = now_ + Duration::micros(20);
+    rng_.below(4) == 0 ? unanswered(tag)
+                       : answered(tag, static_cast<PathFeedback>(rng_.below(8) < 6 ? 0 : 1 + rng_.below(2)));
+    compare();
+  }
+  void unanswered(uint32_t tag) {
+    Ev& e = evs_[tag];
+    fail(e);
+    table_.on_probe_lost(now_, tag);
+  }
+  void fail(Ev& e) {
+    e.probing = false;
+    e.successes = 0;
+    e.probe_at =
+        now_ + std::min(Duration::millis(int64_t{1} << std::min(e.failures, 20)), Duration::seconds(1));
+    ++e.failures;
+  }
+  void answered(uint32_t tag, PathFeedback m) {
+    Ev& e = evs_[tag];
+    if (m == PathFeedback::always_skip) {
+      fail(e);
+    } else if (++e.successes == 3) {
+      good(e);
+      if (m == PathFeedback::skip_once) mark(e);
+    } else {
+      e.probing = false;
+      e.failures = 0;
+      e.probe_at = now_ + Duration::millis(1);
+      for (auto& [t, o] : evs_) {  // the plane lives
+        if (o.port == e.port && o.state == State::assumed_bad && !o.probing)
+          o.probe_at = std::min(o.probe_at, now_ + Duration::millis(1));
+      }
+    }
+    table_.on_probe_ack(now_, tag, m);
+  }
+
+  void choose() {
+    const uint32_t can = rng_.below(4) == 0 ? rng_.below(16) : kAllPorts;
+    const std::optional<uint32_t> avoid = rng_.below(3) == 0 ? std::optional(any()) : std::nullopt;
+    const auto got = table_.choose(now_, can, avoid);
+    const auto open = [&](const Ev& e) { return (can >> e.port & 1) != 0 && up(e); };
+    const auto fresh = [&](const Ev& e) {
+      return e.state == State::good || (e.state == State::skip && now_ - e.marked >= Duration::micros(12));
+    };
+    bool any_left = false;
+    bool any_fresh = false;
+    bool any_usable = false;
+    for (const auto& [tag, e] : evs_) {
+      any_left = any_left || (open(e) && e.state != State::denied);
+      if (!open(e) || !e.active || (avoid && tag == *avoid)) continue;
+      any_fresh = any_fresh || fresh(e);
+      any_usable = any_usable || usable(e);
+    }
+    CHECK_EQ(got.has_value(), any_left);
+    int cleared = 0;
+    for (auto& [tag, e] : evs_) {  // SKIP ends here and nowhere else: one passed, and the one taken
+      if (e.state != State::skip || table_.state(tag) != State::good) continue;
+      if (!(got && got->tag == tag)) ++cleared;
+      CHECK(e.active && open(e));
+      e.state = State::good;
+    }
+    CHECK(cleared <= 1);
+    if (got) {
+      const Ev& e = evs_[got->tag];
+      CHECK(open(e));
+      CHECK(e.state != State::denied);
+      if (any_fresh) CHECK(e.active && e.state == State::good);
+      if (any_usable) CHECK(usable(e));
+      if (any_fresh || any_usable) CHECK(!avoid || got->tag != *avoid);
+    }
+    compare();
+  }
+
+  void compare() {
+    Instant due = Instant::never();
+    std::map<uint8_t, uint32_t> active;
+    std::map<uint8_t, bool> hole;
+    for (const EvTable::Row& r : table_.rows()) {
+      Ev& e = evs_[r.path.tag];
+      CHECK(r.state == e.state);
+      CHECK_EQ(r.since.ns, e.since.ns);
+      if (r.active != e.active)
+        CHECK_EQ(usable(e), r.active);  // only a bad one leaves, only a usable one comes
+      e.active = r.active;
+      active[e.port] += r.active ? 1 : 0;
+      hole[e.port] = hole[e.port] || (r.active && !usable(e));
+      if (e.state == State::assumed_bad && !e.probing && up(e)) due = std::min(due, e.probe_at);
+    }
+    for (uint8_t p = 1; p <= kPlanes; ++p) {
+      CHECK_EQ(active[p], kActive);   // spares come from the same plane
+      CHECK(!(hole[p] && spare(p)));  // and no plane has a gap while it has one
+    }
+    CHECK_EQ(table_.next_probe_at().ns, due.ns);
+    CHECK_EQ(table_.usable_active(), usable_active());
+  }
+
+  Rng rng_;
+  EvTable table_;
+  std::map<uint32_t, Ev> evs_;
+  Instant now_{};
+  uint32_t ports_ = kAllPorts;
+};
+
+}  // namespace
+
+TEST_CASE("the table does what the model of section 8 does") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Model m(seed);
+    const int before = mrc::testing::failures();
+    for (int i = 0; i < 4000 && mrc::testing::failures() == before; ++i) m.step();
+    if (mrc::testing::failures() != before)
+      std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(seed));
+    REQUIRE(mrc::testing::failures() == before);
+  }
+}
