@@ -36,6 +36,9 @@ class KnobArgs(TypedDict, total=False):
     linger: float
     rcvbuf: int
     sndbuf: int
+    device: str
+    ev_profile: int | None
+    cc_profile: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +59,9 @@ class Knobs:
     """The ACK timeout is never shorter than this."""
     reorder_min_time: float = 0.003
     """Packets overtaken for less than this are not taken for lost: scheduling noise of a host."""
-    base_rtt: float = 200e-6
-    """First estimate of the round trip; the engine measures the real one."""
+    base_rtt: float = 1e-3
+    """Round trip the window is sized for, and the floor of the measured one: on a host whose scheduler adds a
+    millisecond, a window of the 50 us an idle loopback takes would starve the link (reference 16)."""
     max_cwnd: int | None = None
     """Cap on bytes in flight; None: a quarter of the peer's receive buffers."""
     mpr: int = 8
@@ -84,6 +88,12 @@ class Knobs:
     """Receive buffer asked for each plane; the kernel may grant less."""
     sndbuf: int = 1 << 20
     """Send buffer asked for each socket."""
+    device: str = "mrc0"
+    """Device name: whose profiles `softmrc.ctl.Controller(device)` writes."""
+    ev_profile: int | None = None
+    """EV profile of the device, ONLINE; None: the EVs of the planes, all of them."""
+    cc_profile: int | None = None
+    """CC profile of the device, ONLINE; replaces `cc_algorithm`."""
 
     def __post_init__(self) -> None:
         """Refuse values no engine accepts.
@@ -97,7 +107,8 @@ class Knobs:
             "hold_time": (0, 86400), "timeout": (0, 24), "linear_cnt": (0, 7), "exp_cnt": (0, 25),
             "min_ack_timeout": (0, 60), "reorder_min_time": (0, 60), "base_rtt": (1e-6, 10), "mpr": (1, 32),
             "max_wimm": (1, 4096), "send_depth": (1, 65536), "notification_depth": (1, 1 << 20),
-            "keepalive": (0, 86400), "linger": (0, 86400), "rcvbuf": (4096, 1 << 30), "sndbuf": (4096, 1 << 30),
+            "keepalive": (0, 86400), "linger": (0, 86400),
+            "rcvbuf": (4096, 1 << 30), "sndbuf": (4096, 1 << 30),
         }  # fmt: skip
         for name, (low, high) in ranges.items():
             value = getattr(self, name)

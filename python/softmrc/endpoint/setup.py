@@ -12,7 +12,7 @@ from softmrc.endpoint.exchange import Exchange
 from softmrc.endpoint.handshake import Handshake
 from softmrc.endpoint.mailbox import RECV_DEPTH, SEND_DEPTH, Mailbox
 from softmrc.endpoint.offer import Offer, PlaneOffer, QpOffer
-from softmrc.endpoint.region import Region, RemoteWindow
+from softmrc.endpoint.region import Exposed, RemoteWindow
 from softmrc.errors import MrcError, PeerError
 from softmrc.verbs import (
     CQ,
@@ -49,12 +49,14 @@ class _Ends:
         self.data_psn, self.mail_psn = ep.ctx.driver.random_psn(), ep.ctx.driver.random_psn()
         self.mailbox = Mailbox(ep.pd)
         depth = knobs.send_depth + knobs.notification_depth + SEND_DEPTH + RECV_DEPTH
-        self.cq = CQ(ep.ctx, depth + 16, channel=ep.channel)
+        self.cq = CQ(ep.ctx, depth + 16, channel=ep.hub.channel)
         self.data = self._qp(knobs.send_depth, knobs.notification_depth)
         self.mail = self._qp(SEND_DEPTH, RECV_DEPTH)
 
     def _qp(self, send: int, recv: int) -> QP:
-        return QP(self.ep.pd, QPInitAttr(scq=self.cq, rcq=self.cq, cap=QPCap(max_send_wr=send, max_recv_wr=recv)))
+        return QP(
+            self.ep.pd, QPInitAttr(scq=self.cq, rcq=self.cq, cap=QPCap(max_send_wr=send, max_recv_wr=recv))
+        )
 
     def close(self) -> None:
         for thing in (self.data, self.mail, self.mailbox, self.cq):
@@ -97,16 +99,21 @@ class _Ends:
         for qp, its_end, is_mail in ((self.data, peer.data, False), (self.mail, peer.mail, True)):
             qp.to_init(
                 QPAttr(qp_access_flags=Access.LOCAL_WRITE | Access.REMOTE_WRITE),
-                None,
+                MrcQPAttr(ev_profile_id=knobs.ev_profile, cc_profile_id=knobs.cc_profile),
                 SoftQPAttr(
-                    ev_set=(_active_evs(evs, pairs, knobs.ev_count, is_mail), []),
+                    ev_set=None
+                    if knobs.ev_profile
+                    else (_active_evs(evs, pairs, knobs.ev_count, is_mail), []),
                     ev_policy=knobs.ev_policy,
-                    cc_algorithm=knobs.cc_algorithm,
+                    cc_algorithm=None if knobs.cc_profile else knobs.cc_algorithm,
+                    cc_config=None if knobs.cc_profile else {"min_base_rtt_ns": int(knobs.base_rtt * 1e9)},
                 ),
             )
             qp.to_rtr(
                 QPAttr(dest_qp_num=its_end.qpn, rq_psn=its_end.psn, path_mtu=pmtu),
-                MrcQPAttr(mpr_dest=knobs.mpr, max_wimm_dest=knobs.max_wimm if not is_mail else RECV_DEPTH, cap=cap),
+                MrcQPAttr(
+                    mpr_dest=knobs.mpr, max_wimm_dest=knobs.max_wimm if not is_mail else RECV_DEPTH, cap=cap
+                ),
                 SoftQPAttr(
                     peer_planes=planes,
                     trimming=knobs.trimming and peer.trim_nack,
@@ -119,7 +126,10 @@ class _Ends:
     def send_to(self, peer: Offer) -> None:
         """RTR to RTS."""
         knobs = self.ep.knobs
-        for qp, psn, wimm in ((self.data, self.data_psn, peer.max_wimm_dest), (self.mail, self.mail_psn, RECV_DEPTH)):
+        for qp, psn, wimm in (
+            (self.data, self.data_psn, peer.max_wimm_dest),
+            (self.mail, self.mail_psn, RECV_DEPTH),
+        ):
             qp.to_rts(
                 QPAttr(sq_psn=psn),
                 MrcQPAttr(
@@ -168,7 +178,7 @@ async def establish(
     shake: Handshake,
     *,
     initiator: bool,
-    expose: Region | None,
+    expose: Exposed,
 ) -> Connection:
     """Carry the handshake through and return a connection that both ends can use.
 
@@ -178,7 +188,7 @@ async def establish(
     await shake.open()
     ends = _Ends(ep)
     try:
-        window = expose.descriptor if expose is not None else None
+        window = expose.region.descriptor if expose.region is not None else None
         mine = ends.offer(window)
         if initiator:
             await shake.send(mine.to_json())
@@ -194,13 +204,13 @@ async def establish(
         except PeerError as error:
             await shake.refuse("mtu", str(error))
             raise
-        ends.receive_from(theirs, pairs, pmtu)
+        ends.receive_from(theirs, pairs, pmtu, expose.hold())
         if not initiator:
             await shake.send(mine.to_json())
             await shake.recv("ready")
         ends.send_to(theirs)
         ends.mailbox.connect(theirs.mailbox)
-        conn = Connection(ep, ends.data, ends.mail, ends.cq, ends.mailbox, theirs, pairs, pmtu)
+        conn = Connection(ep, ends.data, ends.mail, ends.cq, ends.mailbox, theirs, pairs, pmtu, expose.hold())
     except BaseException as error:
         ends.close()
         if isinstance(error, MrcError) and not isinstance(error, PeerError):
@@ -216,15 +226,15 @@ async def establish(
         conn._drop(PeerError("the connection was not completed"))
         raise
     if len(pairs) < max(len(mine.planes), len(theirs.planes)):
-        ep._warn_planes(conn, len(pairs), len(mine.planes), len(theirs.planes))
+        ep.hub.warn_planes(conn, len(pairs), len(mine.planes), len(theirs.planes))
     return conn
 
 
 async def _prove_path(conn: Connection) -> None:
     try:
         await asyncio.wait_for(conn._ping(), HANDSHAKE_SECONDS)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise PeerError(
-            f"{conn.peer} answers over TCP, but no MRC packet comes back within {HANDSHAKE_SECONDS:g} s on any plane: "
-            "is UDP filtered, or is the MTU smaller than it says?"
+            f"{conn.peer} answers over TCP, but no MRC packet comes back within {HANDSHAKE_SECONDS:g} s "
+            "on any plane: is UDP filtered, or is the MTU smaller than it says?"
         ) from None
