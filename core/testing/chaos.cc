@@ -19,8 +19,14 @@ using engine::QpState;
 // One end of one QP.
 struct Half {
   uint32_t qpn = 0, pd = 0, scq = 0, rcq = 0;
-  engine::MrInfo source, target;   // target: where the peer writes
+  engine::MrInfo source, target;  // target: where the peer writes
 };
+
+HarmConfig harm_config(const ChaosSetup& setup, const ChaosOptions& options) {
+  HarmConfig c = setup.harm;
+  c.actions = options.actions;
+  return c;
+}
 
 class Run {
  public:
@@ -28,10 +34,11 @@ class Run {
       : options_(o),
         setup_(draw_setup(o.seed)),
         pair_(setup_.pair),
-        harm_(o.seed ^ 0xC4A05, setup_.pair, setup_.harm, o.without),
+        harm_(o.seed ^ 0xC4A05, setup_.pair, harm_config(setup_, o), o.without),
         psn_rng_(o.seed ^ 0x5eed) {
     for (uint32_t q = 0; q < setup_.qps; ++q) {
-      for (int s = 0; s < 2; ++s) flows_.push_back(std::make_unique<Flow>(setup_.flow, o.seed * 31 + q * 2 + static_cast<uint64_t>(s)));
+      for (int s = 0; s < 2; ++s)
+        flows_.push_back(std::make_unique<Flow>(setup_.flow, o.seed * 31 + q * 2 + static_cast<uint64_t>(s)));
     }
     halves_.resize(flows_.size());
     report_.setup = setup_.text();
@@ -45,7 +52,8 @@ class Run {
       const bool more = step();
       check_all();
       if (!more || pair_.now() >= harm_.next_at()) act();
-      if (pair_.now() > kLimit) violate("packet budget not reached in an hour of virtual time: traffic is stuck");
+      if (pair_.now() > kLimit)
+        violate("packet budget not reached in an hour of virtual time: traffic is stuck");
     }
     report_.packets = std::min(pair_.frames_sent(), options_.packets);
     if (!broken()) drain();
@@ -95,7 +103,9 @@ class Run {
       open_half(q, 1, psn1, psn0);
     }
   }
-  uint32_t draw_psn() { return psn_rng_.below(2) == 0 ? 0xFFFFFF - psn_rng_.below(4000) : psn_rng_.below(1u << 24); }
+  uint32_t draw_psn() {
+    return psn_rng_.below(2) == 0 ? 0xFFFFFF - psn_rng_.below(4000) : psn_rng_.below(1u << 24);
+  }
 
   void make_half(uint32_t q, int s, bool fresh) {
     engine::Endpoint& e = pair_.side(s);
@@ -107,10 +117,13 @@ class Run {
       h.rcq = e.create_cq(4096).value();
       auto& src = flow(q, s).source();
       auto& dst = flow(q, 1 - s).target();
-      h.source = e.reg_mr(h.pd, reinterpret_cast<uint64_t>(src.data()), src.size(), engine::Access::local_write,
-                          reinterpret_cast<uint64_t>(src.data())).value();
+      h.source = e.reg_mr(h.pd, reinterpret_cast<uint64_t>(src.data()), src.size(),
+                          engine::Access::local_write, reinterpret_cast<uint64_t>(src.data()))
+                     .value();
       h.target = e.reg_mr(h.pd, reinterpret_cast<uint64_t>(dst.data()), dst.size(),
-                          engine::Access::local_write | engine::Access::remote_write, reinterpret_cast<uint64_t>(dst.data())).value();
+                          engine::Access::local_write | engine::Access::remote_write,
+                          reinterpret_cast<uint64_t>(dst.data()))
+                     .value();
     } else if (h.qpn != 0) {
       must(e.destroy_qp(pair_.now(), h.qpn), "destroy_qp");
       discard(e, h);
@@ -151,7 +164,7 @@ class Run {
     b.cap = setup_.harm.dynamic_mpr ? 2 : 0;
     b.trimming = setup_.harm.trimming;
     b.sack_bytes = 4096;
-    b.rq_empty_grace = Duration::seconds(1);   // fewer receives than immediates: they wait, none is refused
+    b.rq_empty_grace = Duration::seconds(1);  // fewer receives than immediates: they wait, none is refused
     b.base_rtt = setup_.pair.one_way * 2;
     must(e.modify_qp(pair_.now(), h.qpn, b), "to RTR");
     for (uint32_t i = 0; i < setup_.receives; ++i) must(e.post_recv(pair_.now(), h.qpn, 0), "post_recv");
@@ -205,7 +218,8 @@ class Run {
         for (size_t n = e.poll_completion(h.scq, wc); n > 0; n = e.poll_completion(h.scq, wc)) {
           for (size_t i = 0; i < n; ++i) {
             if (wc[i].status != engine::Status::success) {
-              violate("send completion with status " + std::to_string(static_cast<int>(wc[i].status)) + " on QP " + std::to_string(wc[i].qpn));
+              violate("send completion with status " + std::to_string(static_cast<int>(wc[i].status)) +
+                      " on QP " + std::to_string(wc[i].qpn));
             } else if (!flow(q, s).on_send_complete(wc[i].wr_id, why)) {
               violate(why);
             }
@@ -232,7 +246,8 @@ class Run {
     while (pair_.side(s).poll_event(e)) {
       if (e.kind == engine::EventKind::qp_error) violate("QP " + std::to_string(e.qpn) + " went to ERR");
       if (e.kind == engine::EventKind::cq_overrun) violate("CQ overrun");
-      if (e.kind == engine::EventKind::ev_state && e.ev.state == ev::State::assumed_bad) ++report_.ev_demotions;
+      if (e.kind == engine::EventKind::ev_state && e.ev.state == ev::State::assumed_bad)
+        ++report_.ev_demotions;
     }
   }
 
@@ -253,7 +268,8 @@ class Run {
       case HarmStep::Kind::mpr: {
         QpAttr a;
         a.mpr_dest = h.mpr;
-        for (uint32_t q = 0; q < setup_.qps; ++q) must(pair_.side(h.side).modify_qp(pair_.now(), half(q, h.side).qpn, a), "mpr change");
+        for (uint32_t q = 0; q < setup_.qps; ++q)
+          must(pair_.side(h.side).modify_qp(pair_.now(), half(q, h.side).qpn, a), "mpr change");
         ++report_.mpr_changes;
         break;
       }
@@ -261,8 +277,11 @@ class Run {
         pair_.side(h.side).set_receive_pressure(h.pressure);
         ++report_.pressures;
         break;
-      case HarmStep::Kind::restart: restart(h.side); break;
-      case HarmStep::Kind::none: break;
+      case HarmStep::Kind::restart:
+        restart(h.side);
+        break;
+      case HarmStep::Kind::none:
+        break;
     }
     measure();
   }
@@ -283,7 +302,8 @@ class Run {
         if (st.ok()) report_.max_qp_bytes = std::max(report_.max_qp_bytes, st.value().memory_bytes);
       }
     }
-    if (report_.max_qp_bytes > kChaosMaxQpBytes) violate("a QP holds " + std::to_string(report_.max_qp_bytes) + " B");
+    if (report_.max_qp_bytes > options_.max_qp_bytes)
+      violate("a QP holds " + std::to_string(report_.max_qp_bytes) + " B");
     if (pair_.frames_overflowed() != 0) violate("more frames in flight than the windows allow");
   }
 
@@ -293,13 +313,15 @@ class Run {
     pair_.line().clear();
     for (int s = 0; s < 2; ++s) {
       pair_.side(s).set_receive_pressure(0);
-      for (uint8_t p = 1; p <= setup_.pair.planes; ++p) must(pair_.side(s).set_port_up(pair_.now(), p, true), "port up");
+      for (uint8_t p = 1; p <= setup_.pair.planes; ++p)
+        must(pair_.side(s).set_port_up(pair_.now(), p, true), "port up");
     }
     pair_.flush();
     const auto all_done = [this] {
       check_all();
       if (broken()) return true;
-      return std::all_of(flows_.begin(), flows_.end(), [](const auto& f) { return f->open() == 0 && !f->immediates_pending(); });
+      return std::all_of(flows_.begin(), flows_.end(),
+                         [](const auto& f) { return f->open() == 0 && !f->immediates_pending(); });
     };
     pair_.run_until(all_done, pair_.now() + Duration::seconds(60));
     for (size_t i = 0; i < flows_.size() && !broken(); ++i) {
@@ -321,7 +343,8 @@ class Run {
       const auto st = pair_.side(s).qp_stats(half(q, s).qpn);
       if (!st.ok()) continue;
       const auto& tx = st.value().tx;
-      report_.rtx += tx.rtx_trimmed + tx.rtx_lasthop + tx.rtx_other_nack + tx.rtx_inferred + tx.rtx_probe + tx.rtx_timeout;
+      report_.rtx += tx.rtx_trimmed + tx.rtx_lasthop + tx.rtx_other_nack + tx.rtx_inferred + tx.rtx_probe +
+                     tx.rtx_timeout;
       report_.spurious += tx.spurious;
       report_.duplicates += st.value().rx.duplicates;
       report_.nacks += st.value().rx.nack_tx;
@@ -369,12 +392,18 @@ ChaosOptions shrink_chaos(const ChaosOptions& failing, const ChaosReport& report
   ChaosOptions best = failing;
   std::vector<uint32_t> live;
   for (const ChaosAction& a : report.actions) live.push_back(a.index);
+  // What came after the violation did not matter; it must not come in when the run goes on without something.
+  if (!live.empty()) best.actions = std::min(best.actions, *std::max_element(live.begin(), live.end()) + 1);
+  std::sort(live.begin(), live.end());
+  live.erase(std::unique(live.begin(), live.end()),
+             live.end());  // a port that comes back has the index of its fall
   // Delta debugging: leave out chunks, halves first, as long as the run still fails.
   for (size_t chunk = std::max<size_t>(live.size() / 2, 1); budget > 0 && !live.empty(); chunk /= 2) {
     for (size_t at = 0; at < live.size() && budget > 0;) {
       ChaosOptions trial = best;
       const size_t end = std::min(at + chunk, live.size());
-      trial.without.insert(trial.without.end(), live.begin() + static_cast<long>(at), live.begin() + static_cast<long>(end));
+      trial.without.insert(trial.without.end(), live.begin() + static_cast<long>(at),
+                           live.begin() + static_cast<long>(end));
       --budget;
       if (run_chaos(trial).violations.empty()) {
         at = end;

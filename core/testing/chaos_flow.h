@@ -11,10 +11,17 @@
 
 namespace mrc::testing {
 
-struct FlowLimits { uint32_t slots = 32, slot_bytes = 8192, max_open = 24; uint32_t imm_percent = 30, zero_percent = 5; };
+struct FlowLimits {
+  uint32_t slots = 32, slot_bytes = 8192, max_open = 24;
+  uint32_t imm_percent = 30, zero_percent = 5;
+};
 
 // A write that was posted and not yet seen complete at the sender.
-struct OpenWrite { uint64_t id = 0; uint32_t slot = 0, offset = 0, length = 0, imm = 0; bool with_imm = false; };
+struct OpenWrite {
+  uint64_t id = 0;
+  uint32_t slot = 0, offset = 0, length = 0, imm = 0;
+  bool with_imm = false;
+};
 
 class Flow {
  public:
@@ -28,7 +35,7 @@ class Flow {
   // Draws the next write and prepares its source bytes.
   OpenWrite next();
   void posted(const OpenWrite& w);
-  void take_back() { --next_id_; }   // the post was refused (queue full)
+  void take_back() { --next_id_; }  // the post was refused (queue full)
 
   // The sender saw a completion. False with `why` on a violation.
   bool on_send_complete(uint64_t id, std::string& why);
@@ -40,7 +47,9 @@ class Flow {
   bool finished(std::string& why) const;
   [[nodiscard]] size_t open() const { return open_.size(); }
   [[nodiscard]] bool immediates_pending() const { return imm_seen_ != imm_posted_; }
-  [[nodiscard]] uint32_t remote_offset(const OpenWrite& w) const { return w.slot * limits_.slot_bytes + w.offset; }
+  [[nodiscard]] uint32_t remote_offset(const OpenWrite& w) const {
+    return w.slot * limits_.slot_bytes + w.offset;
+  }
 
   uint64_t writes = 0, immediates = 0, bytes = 0;
 
@@ -53,9 +62,12 @@ class Flow {
   FlowLimits limits_;
   base::Rng rng_;
   std::vector<uint8_t> source_, target_;
-  std::deque<OpenWrite> open_;         // posting order
+  std::deque<OpenWrite> open_;  // posting order
   // Immediates in posting order; a write may complete at either side first.
-  struct Expected { uint64_t id; uint32_t imm, length; };
+  struct Expected {
+    uint64_t id;
+    uint32_t imm, length;
+  };
   std::deque<Expected> expected_;
   uint64_t next_id_ = 0, imm_posted_ = 0, imm_seen_ = 0;
 };

@@ -1,5 +1,5 @@
-// The schedule of harm of one chaos run: what happens next, and when. Drawn from its own random stream, so that
-// leaving one action out does not change the others.
+// The schedule of harm of one chaos run: what happens next, and when. Drawn from its own random stream, so
+// that leaving one action out does not change the others.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,8 @@ struct HarmStep {
 };
 
 struct HarmConfig {
-  Duration mean_gap = Duration::micros(150);   // between actions
+  uint32_t actions = UINT32_MAX;              // how many there are at most
+  Duration mean_gap = Duration::micros(150);  // between actions
   bool dynamic_mpr = false, trimming = false;
 };
 
@@ -38,9 +39,16 @@ class Harm {
   void forget_ports(int side);
 
  private:
-  struct Heal { Instant at; int side; uint8_t port; uint32_t index; };
+  struct Heal {
+    Instant at;
+    int side;
+    uint8_t port;
+    uint32_t index;
+  };
   [[nodiscard]] Instant heal_at() const;
-  [[nodiscard]] bool left_out(uint32_t index) const { return std::find(without_.begin(), without_.end(), index) != without_.end(); }
+  [[nodiscard]] bool left_out(uint32_t index) const {
+    return index >= config_.actions || std::find(without_.begin(), without_.end(), index) != without_.end();
+  }
   HarmStep draw(Instant now);
   impair::Rule draw_rule(base::Rng& r, Instant now);
 

@@ -8,10 +8,12 @@ namespace mrc::testing {
 std::string ChaosSetup::text() const {
   char b[320];
   std::snprintf(b, sizeof b,
-                "planes=%u evs=%u %s qps=%u pmtu=%u mpr=%u%s%s cc=%s policy=%s %s open=%u slot=%u wimm=%u receives=%u gap=%lld us",
-                pair.planes, pair.evs_per_plane, pair.ipv4 ? "ipv4" : "ipv6", qps, pmtu, mpr, harm.dynamic_mpr ? " dynamic" : "",
-                harm.trimming ? " trim" : "", cc.c_str(), policy.c_str(), hold ? "hold" : "retry-forever", flow.max_open,
-                flow.slot_bytes, max_wimm, receives, static_cast<long long>(harm.mean_gap.ns / 1000));
+                "planes=%u evs=%u %s qps=%u pmtu=%u mpr=%u%s%s cc=%s policy=%s %s open=%u slot=%u wimm=%u "
+                "receives=%u gap=%lld us",
+                pair.planes, pair.evs_per_plane, pair.ipv4 ? "ipv4" : "ipv6", qps, pmtu, mpr,
+                harm.dynamic_mpr ? " dynamic" : "", harm.trimming ? " trim" : "", cc.c_str(), policy.c_str(),
+                hold ? "hold" : "retry-forever", flow.max_open, flow.slot_bytes, max_wimm, receives,
+                static_cast<long long>(harm.mean_gap.ns / 1000));
   return b;
 }
 

@@ -20,7 +20,7 @@ struct ChaosSetup {
   bool hold = false;
   std::string cc = "uet-1.0-nscc", policy = "bitmap";
 
-  [[nodiscard]] std::string text() const;   // one line
+  [[nodiscard]] std::string text() const;  // one line
 };
 
 ChaosSetup draw_setup(uint64_t seed);

@@ -32,7 +32,7 @@ template <typename T>
 std::string show(const T& v) {
   std::ostringstream o;
   if constexpr (requires { o << +v; }) {
-    o << +v;   // characters as numbers
+    o << +v;  // characters as numbers
     return o.str();
   } else if constexpr (requires { o << v; }) {
     o << v;
@@ -44,7 +44,8 @@ std::string show(const T& v) {
 inline bool report(bool ok, const char* expr, const char* file, int line, const std::string& more = {}) {
   if (!ok) {
     ++failures();
-    std::fprintf(stderr, "%s:%d: failed: %s%s%s\n", file, line, expr, more.empty() ? "" : "  with ", more.c_str());
+    std::fprintf(stderr, "%s:%d: failed: %s%s%s\n", file, line, expr, more.empty() ? "" : "  with ",
+                 more.c_str());
   }
   return ok;
 }
@@ -74,22 +75,21 @@ inline int run_all(int argc, char** argv) {
 
 #define MRC_CAT2(a, b) a##b
 #define MRC_CAT(a, b) MRC_CAT2(a, b)
-#define TEST_CASE(name)                                                                      \
-  static void MRC_CAT(test_body_, __LINE__)();                                               \
-  static const ::mrc::testing::Registrar MRC_CAT(test_reg_, __LINE__)(                       \
-      name, &MRC_CAT(test_body_, __LINE__));                                                 \
+#define TEST_CASE(name)                                                                                      \
+  static void MRC_CAT(test_body_, __LINE__)();                                                               \
+  static const ::mrc::testing::Registrar MRC_CAT(test_reg_, __LINE__)(name, &MRC_CAT(test_body_, __LINE__)); \
   static void MRC_CAT(test_body_, __LINE__)()
 #define CHECK(expr) ::mrc::testing::report(static_cast<bool>(expr), #expr, __FILE__, __LINE__)
-#define CHECK_EQ(a, b)                                                                       \
-  do {                                                                                       \
-    const auto mrc_a = (a); /* by value: `a` may live in a temporary */                      \
-    const auto mrc_b = (b);                                                                  \
-    ::mrc::testing::report(mrc_a == mrc_b, #a " == " #b, __FILE__, __LINE__,                 \
+#define CHECK_EQ(a, b)                                                                           \
+  do {                                                                                           \
+    const auto mrc_a = (a); /* by value: `a` may live in a temporary */                          \
+    const auto mrc_b = (b);                                                                      \
+    ::mrc::testing::report(mrc_a == mrc_b, #a " == " #b, __FILE__, __LINE__,                     \
                            ::mrc::testing::show(mrc_a) + " and " + ::mrc::testing::show(mrc_b)); \
   } while (false)
-#define REQUIRE(expr)                                                                        \
-  do {                                                                                       \
-    if (!CHECK(expr)) throw ::mrc::testing::Abort{};                                         \
+#define REQUIRE(expr)                                \
+  do {                                               \
+    if (!CHECK(expr)) throw ::mrc::testing::Abort{}; \
   } while (false)
-#define MRC_TEST_MAIN()                                                                      \
+#define MRC_TEST_MAIN() \
   int main(int argc, char** argv) { return ::mrc::testing::run_all(argc, argv); }

@@ -32,6 +32,7 @@ void Pair::boot(int i) {
   for (uint8_t plane = 1; plane <= config_.planes; ++plane) {
     engine::PortConfig p;
     p.addr = address(config_.ipv4, i, plane);
+    p.bytes_per_second = config_.port_bytes_per_second;
     p.bytes_per_second = config_.bytes_per_second;
     // Tags name side, plane and EV, so that a rule or a failing test can point at one path.
     for (uint32_t k = 0; k < config_.evs_per_plane; ++k) {
@@ -83,7 +84,8 @@ void Pair::inject(int to, const wire::DatagramMeta& meta, base::ByteView bytes, 
 
 void Pair::carry(int from, const engine::Transmit& t, const std::vector<uint8_t>& bytes) {
   const auto dir = from == 0 ? impair::Dir::tx : impair::Dir::rx;
-  const impair::Verdict v = line_.judge(now_, dir, t.meta.port, t.tag, bytes.size(), t.is_data, t.meta.ecn == 2);
+  const impair::Verdict v =
+      line_.judge(now_, dir, t.meta.port, t.tag, bytes.size(), t.is_data, t.meta.ecn == 2);
   if (v.drop) return;
   Frame f;
   f.to = 1 - from;

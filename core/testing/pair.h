@@ -1,5 +1,5 @@
-// Two endpoints joined by impaired planes in virtual time: the stage of the C++ stories, of chaos and of the fuzzers.
-// Decides when frames arrive and when timers fire; leaves what goes wrong to impair::Line.
+// Two endpoints joined by impaired planes in virtual time: the stage of the C++ stories, of chaos and of the
+// fuzzers. Decides when frames arrive and when timers fire; leaves what goes wrong to impair::Line.
 #pragma once
 
 #include <array>
@@ -21,11 +21,12 @@ struct PairConfig {
   uint8_t planes = 4;
   uint32_t evs_per_plane = 4;
   uint64_t seed = 1;
-  Duration one_way = Duration::micros(5);     // of every plane, before impairments
+  Duration one_way = Duration::micros(5);  // of every plane, before impairments
   bool ipv4 = false;
-  int64_t bytes_per_second = 0;               // what the ports say of each plane; 0 = unknown
-  size_t max_frames = 200'000;                // in flight at once; more are dropped (and would be a bug)
-  engine::EndpointConfig endpoint;            // seed is replaced
+  int64_t port_bytes_per_second = 0;  // what the endpoints believe; 0 = unknown
+  int64_t bytes_per_second = 0;       // what the ports say of each plane; 0 = unknown
+  size_t max_frames = 200'000;        // in flight at once; more are dropped (and would be a bug)
+  engine::EndpointConfig endpoint;    // seed is replaced
 };
 
 class Pair {
@@ -38,7 +39,7 @@ class Pair {
   impair::Line& line() { return line_; }
   [[nodiscard]] Instant now() const { return now_; }
   [[nodiscard]] const PairConfig& config() const { return config_; }
-  [[nodiscard]] std::vector<engine::PeerPort> peer_ports(int of) const;   // as seen by side `of`
+  [[nodiscard]] std::vector<engine::PeerPort> peer_ports(int of) const;  // as seen by side `of`
 
   // Sends whatever the endpoints want to send now. Call after commands.
   void flush();
@@ -69,7 +70,9 @@ class Pair {
     wire::DatagramMeta meta;
     std::vector<uint8_t> bytes;
   };
-  static bool later(const Frame& a, const Frame& b) { return a.at > b.at || (a.at == b.at && a.order > b.order); }
+  static bool later(const Frame& a, const Frame& b) {
+    return a.at > b.at || (a.at == b.at && a.order > b.order);
+  }
 
   void boot(int i);
   void pump(int i);

@@ -13,7 +13,8 @@ TEST_CASE("chaos: a dozen seeds without a violation, each doing what it says") {
     CHECK_EQ(r.packets, o.packets);
     CHECK(r.writes > 100);
     CHECK(r.rules > 0);
-    for (const auto& v : r.violations) std::fprintf(stderr, "seed %llu: %s\n", static_cast<unsigned long long>(seed), v.c_str());
+    for (const auto& v : r.violations)
+      std::fprintf(stderr, "seed %llu: %s\n", static_cast<unsigned long long>(seed), v.c_str());
     CHECK(r.violations.empty());
   }
 }

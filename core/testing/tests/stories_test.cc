@@ -22,7 +22,8 @@ TEST_CASE("a megabyte crosses four planes, byte for byte, and every plane carrie
 
 TEST_CASE("completions come in posting order for many small writes at odd offsets (B66)") {
   Story s;
-  for (uint32_t i = 0; i < 500; ++i) REQUIRE(s.post(0, i, 1 + i * 977u, 3 + i * 977u, 1 + (i * 37) % 900) == 0);
+  for (uint32_t i = 0; i < 500; ++i)
+    REQUIRE(s.post(0, i, 1 + i * 977u, 3 + i * 977u, 1 + (i * 37) % 900) == 0);
   REQUIRE(s.run_until_sent(0, 500));
   CHECK(s.all_in_order(0, 500));
   for (uint32_t i = 0; i < 500; ++i) {
@@ -131,7 +132,8 @@ TEST_CASE("MSN and RQMSN wrap at 16 bits; immediates stay in order") {
   while (id < 70'000) {
     for (int k = 0; k < 200; ++k, ++id) REQUIRE(s.post(0, id, 0, 0, 0, id) == 0);
     REQUIRE(s.run_until_sent(0, id));
-    for (const auto& r : s.end[1].received) REQUIRE(s.pair.side(1).post_recv(s.pair.now(), s.end[1].qpn, r.imm) == 0);
+    for (const auto& r : s.end[1].received)
+      REQUIRE(s.pair.side(1).post_recv(s.pair.now(), s.end[1].qpn, r.imm) == 0);
     REQUIRE(s.end[1].received.size() == 200);
     for (uint32_t i = 0; i < 200; ++i) CHECK_EQ(s.end[1].received[i].imm, id - 200 + i);
     s.end[1].received.clear();
@@ -197,7 +199,8 @@ TEST_CASE("immediates arrive in order with all earlier data in place under loss 
   r.reorder_delay = Duration::micros(60);
   s.pair.line().add_rule(r);
   for (uint32_t i = 0; i < 200; ++i) {
-    REQUIRE(s.post(0, i, i * 5000u, i * 5000u, 5000, i % 3 == 0 ? std::optional<uint32_t>(i) : std::nullopt) == 0);
+    REQUIRE(s.post(0, i, i * 5000u, i * 5000u, 5000,
+                   i % 3 == 0 ? std::optional<uint32_t>(i) : std::nullopt) == 0);
   }
   uint32_t next = 0;
   const bool ok = s.pair.run_until(
@@ -206,7 +209,7 @@ TEST_CASE("immediates arrive in order with all earlier data in place under loss 
         s.collect(1);
         for (const auto& w : s.end[1].received) {
           CHECK_EQ(w.imm, next);
-          CHECK(s.equal(0, 0, (next + 1) * 5000u));   // its own bytes and everything before
+          CHECK(s.equal(0, 0, (next + 1) * 5000u));  // its own bytes and everything before
           next += 3;
         }
         s.end[1].received.clear();

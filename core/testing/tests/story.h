@@ -27,6 +27,7 @@ struct StoryConfig {
   std::string cc = "uet-1.0-nscc";
   uint16_t max_wimm = 64;
   uint32_t recvs = 256;
+  std::optional<Duration> base_rtt, min_ack_timeout;
 };
 
 class Story {
@@ -40,10 +41,13 @@ class Story {
     End& e = end[static_cast<size_t>(s)];
     engine::Endpoint& ep = pair.side(s);
     e.memory.resize(config.memory);
-    for (size_t i = 0; i < e.memory.size(); ++i) e.memory[i] = s == 0 ? static_cast<uint8_t>(i * 131 + (i >> 8)) : 0xEE;
+    for (size_t i = 0; i < e.memory.size(); ++i)
+      e.memory[i] = s == 0 ? static_cast<uint8_t>(i * 131 + (i >> 8)) : 0xEE;
     e.pd = ep.alloc_pd();
     e.cq = ep.create_cq(8192).value();
-    e.mr = ep.reg_mr(e.pd, base_of(s), e.memory.size(), engine::Access::local_write | engine::Access::remote_write, base_of(s)).value();
+    e.mr = ep.reg_mr(e.pd, base_of(s), e.memory.size(),
+                     engine::Access::local_write | engine::Access::remote_write, base_of(s))
+               .value();
     engine::QpInit init;
     init.pd = e.pd;
     init.send_cq = init.recv_cq = e.cq;
@@ -74,6 +78,8 @@ class Story {
     b.cap = config.cap;
     b.trimming = config.trimming;
     b.sack_bytes = 4096;
+    b.base_rtt = config.base_rtt;
+    b.min_ack_timeout = config.min_ack_timeout;
     REQUIRE(ep.modify_qp(pair.now(), e.qpn, b) == 0);
     for (uint32_t i = 0; i < config.recvs; ++i) REQUIRE(ep.post_recv(pair.now(), e.qpn, i) == 0);
     engine::QpAttr c;
@@ -88,9 +94,12 @@ class Story {
     REQUIRE(ep.modify_qp(pair.now(), e.qpn, c) == 0);
   }
 
-  [[nodiscard]] uint64_t base_of(int s) { return reinterpret_cast<uint64_t>(end[static_cast<size_t>(s)].memory.data()); }
+  [[nodiscard]] uint64_t base_of(int s) {
+    return reinterpret_cast<uint64_t>(end[static_cast<size_t>(s)].memory.data());
+  }
 
-  engine::Errno post(int from, uint64_t id, size_t src, size_t dst, uint32_t length, std::optional<uint32_t> imm = std::nullopt) {
+  engine::Errno post(int from, uint64_t id, size_t src, size_t dst, uint32_t length,
+                     std::optional<uint32_t> imm = std::nullopt) {
     engine::SendWr wr;
     wr.wr_id = id;
     wr.opcode = imm ? reliability::WrOpcode::rdma_write_imm : reliability::WrOpcode::rdma_write;
@@ -109,12 +118,20 @@ class Story {
   void collect(int s) {
     End& e = end[static_cast<size_t>(s)];
     std::array<engine::Completion, 64> wc;
-    for (size_t n = pair.side(s).poll_completion(e.cq, wc); n > 0; n = pair.side(s).poll_completion(e.cq, wc)) {
-      for (size_t i = 0; i < n; ++i) (wc[i].opcode == engine::WcOpcode::rdma_write ? e.sent : e.received).push_back(wc[i]);
+    for (size_t n = pair.side(s).poll_completion(e.cq, wc); n > 0;
+         n = pair.side(s).poll_completion(e.cq, wc)) {
+      for (size_t i = 0; i < n; ++i)
+        (wc[i].opcode == engine::WcOpcode::rdma_write ? e.sent : e.received).push_back(wc[i]);
     }
   }
   bool run_until_sent(int s, size_t count, Duration limit = Duration::seconds(5)) {
-    return pair.run_until([&] { collect(0); collect(1); return end[static_cast<size_t>(s)].sent.size() >= count; }, pair.now() + limit);
+    return pair.run_until(
+        [&] {
+          collect(0);
+          collect(1);
+          return end[static_cast<size_t>(s)].sent.size() >= count;
+        },
+        pair.now() + limit);
   }
   // True when all `count` completions of side s succeeded, in posting order from `first`.
   bool all_in_order(int s, size_t count, uint64_t first = 0) {
@@ -129,10 +146,13 @@ class Story {
     return std::memcmp(end[0].memory.data() + src, end[1].memory.data() + dst, length) == 0;
   }
   engine::QpStats stats(int s) { return pair.side(s).qp_stats(end[static_cast<size_t>(s)].qpn).value(); }
-  std::vector<engine::PathStats> paths(int s) { return pair.side(s).path_stats(end[static_cast<size_t>(s)].qpn); }
+  std::vector<engine::PathStats> paths(int s) {
+    return pair.side(s).path_stats(end[static_cast<size_t>(s)].qpn);
+  }
   size_t count_state(int s, ev::State state) {
     const auto p = paths(s);
-    return static_cast<size_t>(std::count_if(p.begin(), p.end(), [state](const auto& x) { return x.state == state; }));
+    return static_cast<size_t>(
+        std::count_if(p.begin(), p.end(), [state](const auto& x) { return x.state == state; }));
   }
   // Events of side s so far, drained into end[s].events.
   void events(int s) {
