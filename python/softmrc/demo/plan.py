@@ -12,15 +12,17 @@ from typing import Any
 
 __all__ = ["CHUNK", "SLOTS", "Harm", "Plan", "Times", "ipv6_loopback_works", "make_plan", "plane_addresses"]
 
-CHUNK = 512 << 10
+CHUNK = 256 << 10
 """Bytes of one write with immediate."""
-SLOTS = 32
+SLOTS = 16
 """Chunks the receiver has room for; a slot is written again only after its chunk was verified."""
 
-RATE_BPS = 100_000_000
+RATE_BPS = 60_000_000
 """Of each plane. Eight of them leave a two-core host more than half idle."""
 QUEUE_BYTES = 512 << 10
 ECN_BYTES = 48 << 10
+DELAY_S = 0.004
+"""Propagation of each plane. Longer than what a busy host makes a process wait, so that the network decides."""
 LOSS_PPM = 50_000
 SETTLE_S = 0.5
 """Start of a run that is not judged."""
@@ -93,9 +95,12 @@ class Plan:
     def links(self, planes: int) -> list[dict[str, Any]]:
         """Return the rules that make each plane a link of limited rate."""
         return [
-            {"plane": p, "direction": "tx", "rate_bps": RATE_BPS, "queue_bytes": QUEUE_BYTES, "ecn_bytes": ECN_BYTES}
+            {
+                "plane": p, "direction": "tx", "delay": DELAY_S,
+                "rate_bps": RATE_BPS, "queue_bytes": QUEUE_BYTES, "ecn_bytes": ECN_BYTES,
+            }
             for p in range(1, planes + 1)
-        ]
+        ]  # fmt: skip
 
 
 def ipv6_loopback_works() -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 from softmrc.demo.plan import CHUNK, SLOTS
 from softmrc.endpoint import Connection, Endpoint, Plane
-from softmrc.errors import MrcError
+from softmrc.errors import MrcError, PeerClosedError
 
 __all__ = ["SAMPLE_S", "main", "put", "sampler"]
 
@@ -99,16 +99,26 @@ def _serve(connection: Connection, endpoint: Endpoint, sink: _Sink) -> None:
         while total is None or sink.chunks < total:
             try:
                 sink.take(connection.recv_notification(timeout=0.1).imm)
-            except TimeoutError:
+            except (TimeoutError, PeerClosedError) as idle:
                 try:
                     total = json.loads(connection.recv_message_sync(timeout=0.0))["chunks"]
                 except TimeoutError:
+                    if isinstance(idle, PeerClosedError):
+                        raise idle from None
                     continue
             if sink.chunks % ACK_EVERY == 0 or total is not None:
-                connection.send_message(json.dumps({"verified": sink.chunks}).encode())
+                _acknowledge(connection, sink.chunks, sink.chunks == total)
     finally:
         ended.set()
         thread.join()
+
+
+def _acknowledge(connection: Connection, verified: int, last: bool) -> None:
+    try:
+        connection.send_message(json.dumps({"verified": verified}).encode())
+    except PeerClosedError:
+        if not last:  # the sender leaves as soon as it knows that everything is verified
+            raise
 
 
 def main() -> None:
@@ -118,33 +128,35 @@ def main() -> None:
     planes = [Plane(address=a, evs=config["evs"], bits_per_second=config["rate_bps"]) for a in config["addresses"]]
     with Endpoint(*planes, seed=config["seed"], name="demo receiver", **config["knobs"]) as endpoint:
         sink = _Sink(landing, config)
+        # The listener owns the window it exposes: it stays open while the peer writes.
         with endpoint.listen(config["addresses"][0], 0, expose=landing, token=config["token"]) as listener:
             put(ready=listener.port)
             connection = listener.accept(timeout=20.0)
-        start = json.loads(sys.stdin.readline())
-        endpoint.impair(start["rules"])
-        error = None
-        try:
-            _serve(connection, endpoint, sink)
-        except MrcError as problem:
-            error = str(problem)
-        digest, length = sink.digest()
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        bad = [{"plane": p.plane, "ev": p.ev} for p in connection.stats().paths if p.lost]
-        put(
-            result={
-                "chunks": sink.chunks,
-                "bytes_ok": sink.bytes_ok,
-                "wrong": sink.wrong[:8],
-                "sha256": digest,
-                "length": length,
-                "error": error,
-                "cpu_s": usage.ru_utime + usage.ru_stime,
-                "drops": {k: v for k, v in endpoint.stats().drops.items() if v},
-                "reverse_lost": bad,
-            }
-        )
-        connection.close(timeout=2.0)
+            endpoint.impair(json.loads(sys.stdin.readline())["rules"])
+            error = None
+            try:
+                _serve(connection, endpoint, sink)
+            except MrcError as problem:
+                error = str(problem)
+            _report(connection, endpoint, sink, error)
+            connection.close(timeout=2.0)
+
+
+def _report(connection: Connection, endpoint: Endpoint, sink: _Sink, error: str | None) -> None:
+    digest, length = sink.digest()
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    put(
+        result={
+            "chunks": sink.chunks,
+            "bytes_ok": sink.bytes_ok,
+            "wrong": sink.wrong[:8],
+            "sha256": digest,
+            "length": length,
+            "error": error,
+            "cpu_s": usage.ru_utime + usage.ru_stime,
+            "drops": {k: v for k, v in endpoint.stats().drops.items() if v},
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -32,23 +32,40 @@ class _Watch:
         self._connection = connection
         self._cut_plane = start["cut_plane"]
         self._lossy = start.get("lossy")
-        self._states: dict[tuple[int, int], str] = {}
         self.ever_bad: dict[tuple[int, int], str] = {}
+        """EVs that were ever ASSUMED_BAD, with the reason."""
+        self.qp_errors = 0
 
     def sample(self) -> None:
         stats = self._connection.stats()
         now = time.monotonic_ns()
+        self.take_events()
         for path in stats.paths:
-            self._note(path)
+            if path.state == "assumed_bad":
+                self.ever_bad.setdefault((path.plane, path.ev), "sampled")
         last = int(self._endpoint.last_data_tx(self._cut_plane) * 1e9)
         states = "".join(p.state[0] for p in stats.paths)
         put(sample=[now, last, stats.data_tx, stats.rtx, states, stats.cwnd, int(stats.srtt * 1e6)])
         self._extend_lossy(now, stats.paths)
 
-    def _note(self, path: PathStats) -> None:
-        key = (path.plane, path.ev)
-        if path.state == "assumed_bad":
-            self.ever_bad.setdefault(key, "sampled")
+    def take_events(self) -> None:
+        """Note every path that went bad, however short it was."""
+        gone: dict[tuple[int, str], list[dict[str, Any]]] = {}
+        for event in self._endpoint.events():
+            if event["kind"] == "qp_error":
+                self.qp_errors += 1
+                put(event=[event["at_ns"], f"queue pair {event['qpn']} failed"])
+            if event["kind"] != "ev_state":
+                continue
+            if event["state"] == "assumed_bad":
+                self.ever_bad[(event["port"], event["ev"])] = event["reason"]
+            gone.setdefault((event["port"], event["state"]), []).append(event)
+        for (plane, state), events in gone.items():
+            what = {"assumed_bad": "assumed bad", "good": "good again"}.get(state, state)
+            evs = {e["ev"] for e in events}
+            which = f"path {evs.pop():#x}" if len(evs) == 1 else f"{len(evs)} paths"
+            why = {e["reason"] for e in events} - {"none"}
+            put(event=[events[0]["at_ns"], f"plane {plane}: {which} {what}" + (f" ({', '.join(sorted(why))})" if why else "")])
 
     def _extend_lossy(self, now: int, paths: tuple[PathStats, ...]) -> None:
         """A lossy path that lost nothing in its window by luck stays lossy until it does."""
@@ -143,10 +160,14 @@ def main() -> None:
         watch = _Watch(endpoint, connection, start)
         time.sleep(max(0.0, (start["start_ns"] - time.monotonic_ns()) / 1e9))
         thread = sampler(watch.sample, ended)
-        source.run(start["end_ns"])
-        source.drain(config["drain_s"])
+        try:
+            source.run(start["end_ns"])
+            source.drain(config["drain_s"])
+        except MrcError as error:
+            source.failed.append(str(error))
         ended.set()
         thread.join()
+        watch.take_events()
         _report(endpoint, connection, source, watch)
         connection.close(timeout=2.0)
 
@@ -158,6 +179,7 @@ def _report(endpoint: Endpoint, connection: Connection, source: _Source, watch: 
         result={
             "chunks": source.sent,
             "failed": source.failed,
+            "qp_errors": watch.qp_errors,
             "rtx": stats.rtx,
             "data_tx": stats.data_tx,
             "lost": [[p.plane, p.ev, p.lost] for p in stats.paths if p.lost],

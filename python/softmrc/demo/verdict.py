@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from softmrc.demo import metrics
@@ -15,6 +17,10 @@ LIMITS = {"min_bin_after_cut_ratio": 0.8, "last_packet_on_cut_path_ms": 50.0, "r
 
 def _evs(paths: list[tuple[int, int]]) -> list[dict[str, int]]:
     return [{"plane": plane, "ev": ev} for plane, ev in paths]
+
+
+def _count(words: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(words).items()))
 
 
 def judge(run: Run, source: Source) -> dict[str, Any]:
@@ -39,12 +45,13 @@ def judge(run: Run, source: Source) -> dict[str, Any]:
     return {
         "bytes": received["bytes_ok"],
         "bytes_ok": whole,
-        "qp_errors": len(sent["failed"]) + (received["error"] is not None),
+        "qp_errors": max(len(sent["failed"]), sent["qp_errors"]) + (received["error"] is not None),
         "min_bin_after_cut_ratio": round(ratio, 4),
         "last_packet_on_cut_path_ms": round(metrics.last_before(run.last_cut_tx, cut, heal), 2),
         "recovered_share": round(share, 4),
         "assumed_bad": _evs(bad),
         "harmed": _evs(run.harmed),
+        "assumed_bad_reasons": _count(why for _, _, why in sent["ever_bad"]),
         "assumed_bad_exact": bad == run.harmed,
         "rate_before_mbps": round(metrics.rate(run.placed, settled, cut) * 8 / 1e6, 1),
         "rate_outage_mbps": round(metrics.rate(run.placed, cut + metrics.GRACE_NS, heal) * 8 / 1e6, 1),
@@ -53,6 +60,8 @@ def judge(run: Run, source: Source) -> dict[str, Any]:
         "retransmissions": sent["rtx"],
         "packets": sent["data_tx"],
         "cpu_share": round((sent["cpu_s"] + received["cpu_s"]) / max(run.wall_s, 0.1), 3),
+        "cwnd": run.cwnd,
+        "round_trip_us": run.srtt_us,
         "errors": [*sent["failed"], *([received["error"]] if received["error"] else [])],
     }
 

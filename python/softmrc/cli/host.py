@@ -1,0 +1,244 @@
+"""What this host offers, found by trying: planes, socket options, kernel settings. Reads and probes, changes nothing."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import socket
+import struct
+import subprocess
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Finding", "Host", "PlaneFound", "advice", "inspect"]
+
+WANTED_RCVBUF = 4 << 20
+WANTED_SNDBUF = 1 << 20
+UDP_SEGMENT, UDP_GRO = 103, 104
+IPV6_FLOWINFO_SEND, IPV6_FLOWLABEL_MGR = 33, 32
+FULL_PACKET_MTU = 4096 + 104
+"""IP packet that carries 4096 bytes of payload."""
+
+
+@dataclass
+class PlaneFound:
+    """One usable local address."""
+
+    interface: str
+    address: str
+    family: int
+    mtu: int
+    up: bool
+    mbit: int
+    """Link rate; 0: unknown."""
+
+    @property
+    def loopback(self) -> bool:
+        """Leads nowhere but to this host."""
+        return ipaddress.ip_address(self.address.split("%")[0]).is_loopback
+
+    @property
+    def link_local(self) -> bool:
+        """Usable on its own link only."""
+        return ipaddress.ip_address(self.address.split("%")[0]).is_link_local
+
+
+@dataclass
+class Host:
+    """Everything found."""
+
+    kernel: str
+    cpus: int
+    planes: list[PlaneFound] = field(default_factory=list)
+    ipv4: bool = False
+    ipv6: bool = False
+    gso: bool = False
+    gro: bool = False
+    rcvbuf_granted: int = 0
+    sndbuf_granted: int = 0
+    rmem_max: int = 0
+    wmem_max: int = 0
+    flow_labels: bool = False
+    ecn_readable: bool = False
+    seg6: bool = False
+    """The kernel knows segment routing."""
+    seg6_enabled: list[str] = field(default_factory=list)
+    """Interfaces that accept segment routing headers."""
+    raw_sockets: bool = False
+    core: str = ""
+    """Version or problem of the compiled core."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something to change: what, why, and the exact line."""
+
+    problem: str
+    effect: str
+    command: str
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _number(path: str) -> int:
+    text = _read(path)
+    return int(text) if text.lstrip("-").isdigit() else 0
+
+
+def _addresses() -> list[tuple[str, str, int]]:
+    """Return (interface, address, family) of this host, from the kernel's own lists."""
+    try:
+        done = subprocess.run(["ip", "-j", "addr"], capture_output=True, timeout=5.0, check=True)
+        found = [
+            (link["ifname"], address["local"], 6 if address["family"] == "inet6" else 4)
+            for link in json.loads(done.stdout)
+            for address in link.get("addr_info", [])
+            if "local" in address
+        ]
+        return [(i, f"{a}%{i}" if ipaddress.ip_address(a).is_link_local and f == 6 else a, f) for i, a, f in found]
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+        return _addresses_without_ip()
+
+
+def _addresses_without_ip() -> list[tuple[str, str, int]]:
+    import fcntl
+
+    found: list[tuple[str, str, int]] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            try:  # SIOCGIFADDR
+                raw = fcntl.ioctl(probe.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))
+                found.append((name, socket.inet_ntoa(raw[20:24]), 4))
+            except OSError:
+                continue
+    for line in _read("/proc/net/if_inet6").splitlines():
+        raw_address, _, _, scope, _, name = line.split()
+        address = str(ipaddress.IPv6Address(bytes.fromhex(raw_address)))
+        found.append((name, f"{address}%{name}" if scope == "20" else address, 6))
+    return found
+
+
+def _planes() -> list[PlaneFound]:
+    planes = []
+    for name, address, family in _addresses():
+        base = f"/sys/class/net/{name}"
+        state = _read(f"{base}/operstate")
+        speed = _number(f"{base}/speed") if state == "up" else 0
+        planes.append(
+            PlaneFound(name, address, family, _number(f"{base}/mtu"), state in ("up", "unknown"), max(0, speed))
+        )
+    return planes
+
+
+def _try_options(host: Host) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        host.ipv4 = _try(lambda: probe.bind(("127.0.0.1", 0)))
+        host.gso = _try(lambda: probe.setsockopt(socket.SOL_UDP, UDP_SEGMENT, 1200))
+        host.gro = _try(lambda: probe.setsockopt(socket.SOL_UDP, UDP_GRO, 1))
+        host.ecn_readable = _try(lambda: probe.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, WANTED_RCVBUF)
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, WANTED_SNDBUF)
+        # The kernel reports twice what it grants, for its own bookkeeping.
+        host.rcvbuf_granted = probe.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+        host.sndbuf_granted = probe.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) // 2
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+            host.ipv6 = _try(lambda: probe.bind(("::1", 0)))
+            # in6_flowlabel_req: destination, label, action get, share any, flags create
+            request = socket.inet_pton(socket.AF_INET6, "::1") + struct.pack(">I", 0x4D5A1) + struct.pack("=BBHHHI", 0, 255, 1, 6, 0, 0)
+            host.flow_labels = _try(lambda: probe.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, request))
+            host.flow_labels &= _try(lambda: probe.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1))
+    except OSError:
+        host.ipv6 = False
+    try:
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
+        host.raw_sockets = True
+    except OSError:
+        host.raw_sockets = False
+
+
+def _try(call: Any) -> bool:
+    try:
+        call()
+    except OSError:
+        return False
+    return True
+
+
+def inspect() -> Host:
+    """Look at this host."""
+    host = Host(kernel=os.uname().release, cpus=os.cpu_count() or 1)
+    host.planes = _planes()
+    _try_options(host)
+    host.rmem_max = _number("/proc/sys/net/core/rmem_max")
+    host.wmem_max = _number("/proc/sys/net/core/wmem_max")
+    conf = Path("/proc/sys/net/ipv6/conf")
+    host.seg6 = (conf / "all" / "seg6_enabled").exists()
+    if host.seg6:
+        host.seg6_enabled = sorted(
+            p.name for p in conf.iterdir() if p.name not in ("all", "default") and _read(f"{p}/seg6_enabled") == "1"
+        )
+    try:
+        from softmrc import _core
+
+        host.core = str(getattr(_core, "__version__", "present"))
+    except ImportError as error:
+        host.core = f"missing: {error}"
+    return host
+
+
+def advice(host: Host) -> list[Finding]:
+    """Return what to change, most helpful first."""
+    found: list[Finding] = []
+    if host.core.startswith("missing"):
+        found.append(Finding(f"the compiled core is {host.core}", "nothing works", "make build"))
+    if host.rcvbuf_granted < WANTED_RCVBUF:
+        found.append(
+            Finding(
+                f"receive buffers are capped at {host.rcvbuf_granted} bytes",
+                "bursts are lost in this host and the congestion window is kept small",
+                f"sysctl -w net.core.rmem_max={max(WANTED_RCVBUF, host.rmem_max)}",
+            )
+        )
+    if host.sndbuf_granted < WANTED_SNDBUF:
+        found.append(
+            Finding(
+                f"send buffers are capped at {host.sndbuf_granted} bytes",
+                "the sender waits for the kernel more often",
+                f"sysctl -w net.core.wmem_max={max(WANTED_SNDBUF, host.wmem_max)}",
+            )
+        )
+    if not host.ipv6:
+        found.append(
+            Finding("IPv6 is off", "no flow labels and no SRv6; paths differ by source port", "sysctl -w net.ipv6.conf.all.disable_ipv6=0")
+        )
+    elif not host.flow_labels:
+        found.append(
+            Finding(
+                "flow labels cannot be set",
+                "paths over IPv6 differ by source port instead",
+                "sysctl -w net.ipv6.flowlabel_consistency=0",
+            )
+        )
+    real = [p for p in host.planes if p.up and not p.loopback]
+    for name in sorted({p.interface for p in real if 0 < p.mtu < FULL_PACKET_MTU}):
+        mtu = next(p.mtu for p in real if p.interface == name)
+        found.append(
+            Finding(
+                f"{name} has an MTU of {mtu}",
+                "packets carry 1024 bytes instead of 4096, which costs CPU",
+                f"ip link set {name} mtu 9000   # if its switches and peers can carry it",
+            )
+        )
+    return found
