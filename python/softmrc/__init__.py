@@ -6,8 +6,25 @@ application and controller interfaces of MRC.
 
 from __future__ import annotations
 
-from softmrc.endpoint import Connection, Endpoint, Listener, Notification, Plane, Region, RemoteWindow, Transfer
-from softmrc.errors import CompletionError, MrcError, PeerClosedError, PeerError, UsageError, VerbsError, WireError
+from softmrc.endpoint import (
+    Connection,
+    Endpoint,
+    Listener,
+    Notification,
+    Plane,
+    Region,
+    RemoteWindow,
+    Transfer,
+)
+from softmrc.errors import (
+    CompletionError,
+    MrcError,
+    PeerClosedError,
+    PeerError,
+    UsageError,
+    VerbsError,
+    WireError,
+)
 
 __all__ = [
     "CompletionError",

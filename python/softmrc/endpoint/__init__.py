@@ -1,7 +1,10 @@
-"""The simple level: an `Endpoint` with several planes, connections over it, and writes that are awaited or waited for.
+"""The simple level.
 
-Everything here works with and without asyncio. Decides connection set-up, message splitting, back-pressure and orderly
-closing; leaves queue pairs and memory keys to `softmrc.verbs` and every protocol decision to the engine.
+An `Endpoint` with several planes, connections over it, and writes that are awaited or waited for.
+
+Everything here works with and without asyncio. Decides connection set-up, message splitting, back-pressure
+and orderly closing; leaves queue pairs and memory keys to `softmrc.verbs` and every protocol decision to the
+engine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Planes, how their addresses are written, and which plane of one end talks to which of the other (B28, B29, B60)."""
+"""Planes, how their addresses are written, and which of them talk to each other (B28, B29, B60)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class Plane:
 
 
 def parse_plane(plane: str | Plane) -> Plane:
-    """Check a plane and bring its address into one form: no brackets or blanks, v4-mapped as IPv4, scope kept.
+    """Check a plane and bring its address into one form.
+
+    No brackets or blanks, v4-mapped as IPv4, scope kept.
 
     Raises:
         UsageError: not an address, or link-local without a scope.
@@ -46,7 +48,9 @@ def parse_plane(plane: str | Plane) -> Plane:
         if ip.ipv4_mapped is not None and ip.scope_id is None:
             ip = ip.ipv4_mapped
         elif ip.is_link_local and ip.scope_id is None:
-            raise UsageError(f"plane {given.address!r}: a link-local address needs its interface, for instance {ip}%eth1")
+            raise UsageError(
+                f"plane {given.address!r}: a link-local address needs its interface, for instance {ip}%eth1"
+            )
     if ip.is_unspecified or ip.is_multicast:
         raise UsageError(f"plane {given.address!r}: an address of one interface is needed")
     return Plane(
@@ -67,18 +71,21 @@ class _HasAddress(Protocol):
 
 def _kind(address: str) -> str:
     ip = ipaddress.ip_address(address)
-    where = "loopback" if ip.is_loopback else "link-local" if ip.version == 6 and ip.is_link_local else "routed"
+    where = (
+        "loopback" if ip.is_loopback else "link-local" if ip.version == 6 and ip.is_link_local else "routed"
+    )
     return f"IPv{ip.version} {where}"
 
 
 def pair_planes(initiator: Sequence[_HasAddress], responder: Sequence[_HasAddress]) -> list[tuple[int, int]]:
     """Decide which planes talk to each other: equal position if the kind of address is equal, then in order.
 
-    Both ends compute it from the same two lists and come to the same result. A loopback address never talks to another
-    host, so it is paired with loopback addresses only; link-local ones likewise.
+    Both ends compute it from the same two lists and come to the same result. A loopback address never talks
+    to another host, so it is paired with loopback addresses only; link-local ones likewise.
 
     Returns:
-        Pairs (number at the initiator, number at the responder), by initiator number; empty when nothing fits.
+        Pairs (number at the initiator, number at the responder), by initiator number; empty when nothing
+        fits.
     """
     left = {p.number: _kind(p.address) for p in initiator}
     right = {p.number: _kind(p.address) for p in responder}
@@ -99,4 +106,7 @@ def explain_no_pair(initiator: Sequence[_HasAddress], responder: Sequence[_HasAd
     def kinds(planes: Sequence[_HasAddress]) -> str:
         return ", ".join(f"{p.address} ({_kind(p.address)})" for p in planes)
 
-    return f"no common address family on any plane: the connecting end has {kinds(initiator)}; the listening end has {kinds(responder)}"
+    return (
+        f"no common address family on any plane: the connecting end has {kinds(initiator)}; "
+        f"the listening end has {kinds(responder)}"
+    )

@@ -1,4 +1,7 @@
-"""Finds the peer: resolves names, tries addresses side by side with a head start for the first, retries a busy one."""
+"""Finds the peer.
+
+Resolves names, tries addresses side by side with a head start for the first, retries a busy one.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING
 from softmrc.endpoint.connection import Connection
 from softmrc.endpoint.exchange import TcpExchange
 from softmrc.endpoint.handshake import BUSY, Handshake, Refused
-from softmrc.endpoint.region import Region
+from softmrc.endpoint.region import Exposed
 from softmrc.endpoint.setup import establish
 from softmrc.errors import PeerError, UsageError
 
@@ -24,7 +27,13 @@ _HEAD_START = 0.25
 
 
 async def dial(
-    ep: Endpoint, addresses: Sequence[str], port: int, *, expose: Region | None, token: bytes | None, timeout: float
+    ep: Endpoint,
+    addresses: Sequence[str],
+    port: int,
+    *,
+    expose: Exposed,
+    token: bytes | None,
+    timeout: float,
 ) -> Connection:
     """Connect over TCP.
 

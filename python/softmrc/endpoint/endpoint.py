@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import logging
 import os
 import socket
 import threading
 import weakref
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Unpack
@@ -20,22 +18,19 @@ from softmrc.endpoint.connection import Connection
 from softmrc.endpoint.dial import dial
 from softmrc.endpoint.exchange import Exchange
 from softmrc.endpoint.handshake import Handshake, token_bytes
+from softmrc.endpoint.hub import Hub
 from softmrc.endpoint.knobs import KnobArgs, Knobs
-from softmrc.endpoint.listener import Listener
-from softmrc.endpoint.region import Region
+from softmrc.endpoint.listener import Listener, bind_sockets
+from softmrc.endpoint.region import Exposed, Region
 from softmrc.endpoint.setup import establish
 from softmrc.endpoint.stats import EndpointStats, PlaneStatus
-from softmrc.endpoint.worker import Worker
 from softmrc.errors import MrcError, PeerError, UsageError, VerbsError
 from softmrc.types import Buffer
-from softmrc.verbs import CQ, MR, PD, Access, CompChannel, Context, Rule
+from softmrc.verbs import MR, PD, Access, Context, Rule
 
 __all__ = ["Endpoint"]
 
-_log = logging.getLogger("softmrc")
 _SOFTWARE = "softmrc 0.1.0"
-_TICK_SECONDS = 0.5
-_MAX_EVENTS = 4096
 _open_endpoints: weakref.WeakSet[Endpoint] = weakref.WeakSet()
 
 
@@ -63,7 +58,8 @@ class Endpoint:
 
         Raises:
             UsageError: no plane, a bad address or knob.
-            VerbsError: a socket could not be opened, for instance EADDRINUSE or EADDRNOTAVAIL; the text says which.
+            VerbsError: a socket could not be opened, for instance EADDRINUSE or EADDRNOTAVAIL; the text says
+            which.
         """
         self._closed = True
         self.knobs = Knobs.of(knobs)
@@ -77,24 +73,13 @@ class Endpoint:
         if not 1 <= evs_per_plane <= 4096:
             raise UsageError(f"evs_per_plane is 1 to 4096, not {evs_per_plane}")
         wanted = [self._plane(parse_plane(p)) for p in planes]
-        extra = {} if seed is None else {"impair_seed": seed}
         self.ctx = Context(
-            self._name, wanted, seed=seed, evs_per_plane=evs_per_plane, udp_port=udp_port,
-            rcvbuf=self.knobs.rcvbuf, sndbuf=self.knobs.sndbuf, **extra,
+            self.knobs.device, wanted, seed=seed, evs_per_plane=evs_per_plane, udp_port=udp_port,
+            rcvbuf=self.knobs.rcvbuf, sndbuf=self.knobs.sndbuf, impair_seed=seed,
         )  # fmt: skip
         self.pd = PD(self.ctx)
-        self.channel = CompChannel(self.ctx)
-        self._lock = threading.Lock()
-        self._connections: dict[int, Connection] = {}  # by CQ handle
-        self._by_qpn: dict[int, Connection] = {}
-        self._listeners: set[Listener] = set()
-        self._events: deque[dict[str, Any]] = deque(maxlen=_MAX_EVENTS)
-        self._warned: set[str] = set()
-        self._worker = Worker(self._name)
+        self.hub = Hub(self.ctx, self._name, self.knobs.keepalive)
         self._closed = False
-        self.ctx.pump.add_sink(self._on_event)
-        self._worker.add_reader(self.channel.fd, self._on_readable)
-        self._worker.call_soon(self._tick)
         _open_endpoints.add(self)
 
     @staticmethod
@@ -122,10 +107,11 @@ class Endpoint:
         """The planes as opened: addresses, ports, EVs, link state."""
         self._require_open()
         return tuple(
-            PlaneStatus(number=p["port"], evs=tuple(p["evs"]), **{k: p[k] for k in _PLANE_FIELDS}) for p in self.ctx.planes
+            PlaneStatus(number=p["port"], evs=tuple(p["evs"]), **{k: p[k] for k in _PLANE_FIELDS})
+            for p in self.ctx.planes
         )
 
-    # --- peers --------------------------------------------------------------------------------------------------
+    # --- peers ----------------------------------------------------------------------------------------------
 
     def listen(
         self,
@@ -150,20 +136,21 @@ class Endpoint:
         """
         self._require_open()
         if isinstance(host, int):
-            host, port = None, host
-        hosts = [p.address for p in self.planes] if host is None else [host] if isinstance(host, str) else list(host)
+            port = host
+        if host is None or isinstance(host, int):
+            hosts = [p.address for p in self.planes]
+        else:
+            hosts = [host] if isinstance(host, str) else list(host)
         secret = token_bytes(token)
-        region, owned = self._exposed(expose)
+        exposed = self._exposed(expose)
         try:
-            sockets = _bind(list(dict.fromkeys(hosts)), port)
+            sockets = bind_sockets(list(dict.fromkeys(hosts)), port)
         except OSError as error:
-            if owned is not None:
-                owned.release()
+            exposed.release()
             raise VerbsError(error.errno or 5, f"listen on {', '.join(hosts)} port {port}") from None
-        listener = Listener(self, sockets, expose=region, owned=owned, token=secret, backlog=backlog)
-        self._run(listener._serve())
-        with self._lock:
-            self._listeners.add(listener)
+        listener = Listener(self, sockets, expose=exposed, token=secret, backlog=backlog)
+        self.hub.run(listener._serve())
+        self.hub.listeners.add(listener)
         return listener
 
     async def connect(
@@ -185,20 +172,17 @@ class Endpoint:
             timeout: seconds for everything.
 
         Raises:
-            PeerError: nobody answered, the peer refused, or the ends do not fit (version, capability, address family).
+            PeerError: nobody answered, the peer refused, or the ends do not fit (version, capability, address
+            family).
         """
         self._require_open()
         secret = token_bytes(token)
-        region, owned = self._exposed(expose)
         hosts = [addresses] if isinstance(addresses, str) else list(addresses)
+        exposed = self._exposed(expose)
         try:
-            conn = await dial(self, hosts, port, expose=region, token=secret, timeout=timeout)
-        except BaseException:
-            if owned is not None:
-                owned.release()
-            raise
-        conn._owned = owned
-        return conn
+            return await dial(self, hosts, port, expose=exposed, token=secret, timeout=timeout)
+        finally:
+            exposed.release()
 
     def connect_sync(
         self,
@@ -211,7 +195,7 @@ class Endpoint:
     ) -> Connection:
         """Blocking `connect`."""
         self._require_open()
-        return self._run(self.connect(addresses, port, expose=expose, token=token, timeout=timeout))
+        return self.hub.run(self.connect(addresses, port, expose=expose, token=token, timeout=timeout))
 
     async def connect_over(
         self,
@@ -222,28 +206,26 @@ class Endpoint:
         token: str | bytes | None = None,
         timeout: float = 10.0,
     ) -> Connection:
-        """Connect over a channel of the caller's; exactly one end passes `initiator=True`. The channel stays open."""
+        """Connect over a channel of the caller's.
+
+        Exactly one end passes `initiator=True`. The channel stays open.
+        """
         self._require_open()
         secret = token_bytes(token)
-        region, owned = self._exposed(expose)
         shake = Handshake(exchange, initiator=initiator, software=self.software, token=secret)
+        exposed = self._exposed(expose)
         try:
             async with asyncio.timeout(timeout):
-                conn = await establish(self, exchange, shake, initiator=initiator, expose=region)
-        except BaseException as error:
-            if owned is not None:
-                owned.release()
-            if isinstance(error, TimeoutError):
-                raise PeerError(f"the peer did not complete the set-up within {timeout:g} s") from None
-            raise
-        conn._owned = owned
-        return conn
+                return await establish(self, exchange, shake, initiator=initiator, expose=exposed)
+        except TimeoutError:
+            raise PeerError(f"the peer did not complete the set-up within {timeout:g} s") from None
+        finally:
+            exposed.release()
 
-    def _exposed(self, expose: Buffer | Region | None) -> tuple[Region | None, Region | None]:
+    def _exposed(self, expose: Buffer | Region | None) -> Exposed:
         if expose is None or isinstance(expose, Region):
-            return expose, None
-        region = self.register(expose)
-        return region, region
+            return Exposed(expose, owned=False)
+        return Exposed(self.register(expose), owned=True)
 
     def register(self, buffer: Buffer, writable: bool = True) -> Region:
         """Register memory for all connections; see `Connection.register`."""
@@ -251,7 +233,7 @@ class Endpoint:
         access = Access.LOCAL_WRITE | Access.REMOTE_WRITE if writable else Access(0)
         return Region(MR(self.pd, buffer, access), writable)
 
-    # --- paths --------------------------------------------------------------------------------------------------
+    # --- paths ----------------------------------------------------------------------------------------------
 
     def impair(self, rules: Iterable[Rule | Mapping[str, Any]] | Rule | None) -> list[int]:
         """Add built-in impairments (drop, delay, reorder, duplicate, corrupt, trim), or remove all with None.
@@ -269,7 +251,10 @@ class Endpoint:
         return self.ctx.add_rules([rules] if isinstance(rules, Rule) else rules)
 
     def last_data_tx(self, plane: int, ev: int | None = None) -> float:
-        """Time the last data packet left on a plane, or on one of its EVs; CLOCK_MONOTONIC seconds, 0: never."""
+        """Time the last data packet left on a plane, or on one of its EVs.
+
+        CLOCK_MONOTONIC seconds, 0: never.
+        """
         self._require_open()
         return self.ctx.driver.last_data_tx_ns(plane, ev) / 1e9
 
@@ -279,12 +264,11 @@ class Endpoint:
         self.ctx.set_port_up(plane, up)
 
     def events(self) -> list[dict[str, Any]]:
-        """Take what happened since the last call (the newest 4096): EV states, planes up and down, lost queue pairs."""
-        out: list[dict[str, Any]] = []
-        with contextlib.suppress(IndexError):
-            while True:
-                out.append(self._events.popleft())
-        return out
+        """Take what happened since the last call (the newest 4096).
+
+        EV states, planes up and down, lost queue pairs.
+        """
+        return self.hub.take_events()
 
     def stats(self) -> EndpointStats:
         """Return the counters of engine and driver."""
@@ -295,101 +279,33 @@ class Endpoint:
             plane_tx_bytes=raw.pop("port_tx_bytes"),
             plane_rx_bytes=raw.pop("port_rx_bytes"),
             counters=raw,
-            connections=len(self._connections),
+            connections=len(self.hub.connections()),
         )
-
-    # --- for connections and listeners ----------------------------------------------------------------------------
-
-    def _forked(self) -> bool:
-        return self._worker.forked
 
     def _require_open(self) -> None:
         if self._closed:
             raise UsageError("the endpoint is closed")
-        if self._forked():
+        if self.hub.forked():
             raise UsageError("this process was forked from the one that owns the endpoint; open one here")
 
-    def _run(self, work: Any) -> Any:
-        return self._worker.run(work)
-
-    def _call_soon(self, function: Any) -> None:
-        self._worker.call_soon(function)
-
-    def _adopt(self, conn: Connection, cq: CQ) -> None:
-        with self._lock:
-            if self._closed:
-                raise UsageError("the endpoint is closed")
-            self._connections[cq.handle] = conn
-            self._by_qpn[conn._data.qp_num] = self._by_qpn[conn._mail.qp_num] = conn
-
-    def _forget(self, conn: Connection, cq: CQ) -> None:
-        with self._lock:
-            self._connections.pop(cq.handle, None)
-            for qp in (conn._data, conn._mail):
-                self._by_qpn.pop(qp.qp_num, None)
-
-    def _forget_listener(self, listener: Listener) -> None:
-        with self._lock:
-            self._listeners.discard(listener)
-
-    def _warn_planes(self, conn: Connection, used: int, ours: int, theirs: int) -> None:
-        if conn._offer.name not in self._warned:
-            self._warned.add(conn._offer.name)
-            _log.warning(
-                "%s: %d of our %d and the %d planes of %s fit together; using those", self._name, used, ours, theirs, conn.peer
-            )
-
-    # --- worker thread --------------------------------------------------------------------------------------------
-
-    def _on_readable(self) -> None:
-        if self._closed and not self._connections:
-            return
-        with contextlib.suppress(MrcError, OSError):
-            while (cq := self.channel.get_cq_event(timeout=0)) is not None:
-                cq.ack_events(1)
-                conn = self._connections.get(cq.handle)
-                if conn is not None:
-                    conn._drain()
-
-    def _on_event(self, event: dict[str, Any]) -> None:
-        self._events.append(event)
-        if event["kind"] == "qp_error":
-            conn = self._by_qpn.get(event["qpn"])
-            if conn is not None:
-                self._call_soon(conn._on_qp_error)
-
-    def _tick(self) -> None:
-        if self._closed:
-            return
-        now = self.ctx.driver.now_ns() / 1e9
-        if failure := self.ctx.driver.failure():
-            _log.error("%s: %s", self._name, failure)
-            for conn in list(self._connections.values()):
-                conn._drop(PeerError(f"the endpoint failed: {failure}"))
-            return
-        for conn in list(self._connections.values()):
-            conn._tick(now, self.knobs.keepalive)
-        self._worker.call_later(_TICK_SECONDS, self._tick)
-
-    # --- end ------------------------------------------------------------------------------------------------------
+    # --- end ------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Close every connection and listener in good order, then the sockets. Idempotent.
 
         A peer that does not acknowledge in time is given up; `Connection.close` says so, this does not.
         """
-        if self._closed or self._forked():
+        if self._closed or self.hub.forked():
             return
-        for listener in list(self._listeners):
+        for listener in list(self.hub.listeners):
             listener.close()
-        closers = [threading.Thread(target=_close_quietly, args=(c,)) for c in list(self._connections.values())]
+        closers = [threading.Thread(target=_close_quietly, args=(c,)) for c in self.hub.connections()]
         for closer in closers:
             closer.start()
         for closer in closers:
             closer.join()
-        with self._lock:
-            self._closed = True
-        self._worker.stop(self.channel.fd)
+        self._closed = True
+        self.hub.stop()
         self.ctx.close()
         _open_endpoints.discard(self)
 
@@ -401,7 +317,9 @@ class Endpoint:
         """Enter: nothing to do."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
         """Close."""
         self.close()
 
@@ -422,28 +340,6 @@ _PLANE_FIELDS = ("address", "udp_port", "up", "flow_labels", "mtu", "rcvbuf", "s
 def _close_quietly(conn: Connection) -> None:
     with contextlib.suppress(MrcError):
         conn.close()
-
-
-def _bind(hosts: list[str], port: int) -> list[socket.socket]:
-    """Bind every host at one port."""
-    out: list[socket.socket] = []
-    try:
-        for host in hosts:
-            info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-            sock = socket.socket(info[0], socket.SOCK_STREAM)
-            out.append(sock)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if info[0] == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            address = list(info[4])
-            address[1] = port
-            sock.bind(tuple(address))
-            port = sock.getsockname()[1]
-    except BaseException:
-        for sock in out:
-            sock.close()
-        raise
-    return out
 
 
 @atexit.register

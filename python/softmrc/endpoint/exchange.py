@@ -58,7 +58,9 @@ class TcpExchange:
         try:
             (length,) = _HEADER.unpack(await self._reader.readexactly(_HEADER.size))
             if length > MAX_MESSAGE:
-                raise PeerError(f"{self.peer}: announced a set-up message of {length} bytes; it does not speak softmrc")
+                raise PeerError(
+                    f"{self.peer}: announced a set-up message of {length} bytes; it does not speak softmrc"
+                )
             return await self._reader.readexactly(length)
         except (asyncio.IncompleteReadError, OSError):
             raise PeerError(f"{self.peer}: closed the connection during set-up") from None

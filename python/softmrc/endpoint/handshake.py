@@ -1,8 +1,11 @@
-"""Set-up of a connection: who is there, does it know the token, do the ends fit. Queue pairs are made by `setup.py`.
+"""Set-up of a connection.
 
-Messages: hello, hello, [proof, proof], offer, offer, ready, ready; the connecting end speaks first. With a token the
-connecting end proves first, and from then on every message carries a MAC of the session, so that neither a stranger nor
-a later meddler gets or changes a QPN, PSN or key. Either end may answer `error` instead and close.
+Who is there, does it know the token, do the ends fit. Queue pairs are made by `setup.py`.
+
+Messages: hello, hello, [proof, proof], offer, offer, ready, ready; the connecting end speaks first. With a
+token the connecting end proves first, and from then on every message carries a MAC of the session, so that
+neither a stranger nor a later meddler gets or changes a QPN, PSN or key. Either end may answer `error`
+instead and close.
 """
 
 from __future__ import annotations
@@ -102,12 +105,15 @@ class Handshake:
             missing = [c for c in wanting.requires if c not in having.capabilities]
             if missing:
                 await self.refuse(
-                    "capability", f"{wanting.software} requires {', '.join(missing)}, which {having.software} lacks"
+                    "capability",
+                    f"{wanting.software} requires {', '.join(missing)}, which {having.software} lacks",
                 )
         if ours.auth and not peer.auth:
             await self.refuse("token", "a token is required and none was given")
         if peer.auth and not ours.auth:
-            await self.refuse("token", "a token was given but none is set on the other end, so it cannot prove itself")
+            await self.refuse(
+                "token", "a token was given but none is set on the other end, so it cannot prove itself"
+            )
 
     async def _prove(self, peer: Hello) -> None:
         assert self._token is not None
@@ -115,7 +121,9 @@ class Handshake:
         transcript = hashlib.sha256(encode(first.to_json()) + b"\0" + encode(second.to_json())).digest()
 
         def mac(label: bytes) -> bytes:
-            return hmac.new(self._token or b"", b"softmrc " + label + b"\0" + transcript, hashlib.sha256).digest()
+            return hmac.new(
+                self._token or b"", b"softmrc " + label + b"\0" + transcript, hashlib.sha256
+            ).digest()
 
         mine, theirs = (b"initiator", b"responder") if self._initiator else (b"responder", b"initiator")
         if self._initiator:
@@ -140,14 +148,20 @@ class Handshake:
         """Tell the peer why not; a peer that is already gone need not know."""
         try:
             await asyncio.wait_for(self.send({"type": "error", "code": code, "message": message[:500]}), 1.0)
-        except (PeerError, OSError, asyncio.TimeoutError):
+        except (TimeoutError, PeerError, OSError):
             return
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """Send one message, with a MAC once there is a session."""
         body = encode(message)
         if self._key is not None:
-            body = encode({"type": "sealed", "body": body.decode(), "mac": self._seal(body, self._sent, self._initiator)})
+            body = encode(
+                {
+                    "type": "sealed",
+                    "body": body.decode(),
+                    "mac": self._seal(body, self._sent, self._initiator),
+                }
+            )
             self._sent += 1
         await self._exchange.send(body)
 
@@ -169,7 +183,11 @@ class Handshake:
             message = decode(body.encode())
         if message["type"] == "error":
             text = message.get("message")
-            clean = "".join(c for c in text[:500] if c.isprintable()) if isinstance(text, str) else "no reason given"
+            clean = (
+                "".join(c for c in text[:500] if c.isprintable())
+                if isinstance(text, str)
+                else "no reason given"
+            )
             raise Refused(str(message.get("code"))[:32], clean)
         if message["type"] != kind:
             raise PeerError(f"the peer sent {message['type'][:32]!r} where {kind!r} was due")

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-__all__ = ["Inbox"]
+__all__ = ["Inbox", "resolve"]
 
 T = TypeVar("T")
 
@@ -108,12 +108,13 @@ class Inbox(Generic[T]):
         while self._waiters:
             loop, future = self._waiters.popleft()
             try:
-                loop.call_soon_threadsafe(_resolve, future)
+                loop.call_soon_threadsafe(resolve, future)
             except RuntimeError:
                 continue  # that loop is closed
             return
 
 
-def _resolve(future: asyncio.Future[None]) -> None:
+def resolve(future: asyncio.Future[None]) -> None:
+    """Wake who awaits a future, unless they gave up."""
     if not future.done():
         future.set_result(None)

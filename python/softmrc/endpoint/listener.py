@@ -1,6 +1,7 @@
 """Waits for peers over TCP, and hands their connections out.
 
-Decides how much a stranger may cost: 5 seconds, 64 KiB a message, 64 at a time; the oldest unproven one makes room.
+Decides how much a stranger may cost: 5 seconds, 64 KiB a message, 64 at a time; the oldest unproven one makes
+room.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from softmrc.endpoint.exchange import TcpExchange
 from softmrc.endpoint.handshake import BUSY, Handshake
 from softmrc.endpoint.inbox import Inbox
 from softmrc.endpoint.offer import encode
-from softmrc.endpoint.region import Region
+from softmrc.endpoint.region import Exposed
 from softmrc.endpoint.setup import HANDSHAKE_SECONDS, establish
 from softmrc.errors import MrcError, PeerError, UsageError
 
 if TYPE_CHECKING:
     from softmrc.endpoint.endpoint import Endpoint
 
-__all__ = ["MAX_HANDSHAKES", "Listener"]
+__all__ = ["MAX_HANDSHAKES", "Listener", "bind_sockets"]
 
 MAX_HANDSHAKES = 64
 _EVICT_AFTER = 1.0
@@ -47,15 +48,14 @@ class Listener:
         ep: Endpoint,
         sockets: list[socket.socket],
         *,
-        expose: Region | None,
-        owned: Region | None,
+        expose: Exposed,
         token: bytes | None,
         backlog: int,
     ) -> None:
         """Use `Endpoint.listen`."""
         self._ep = ep
         self._sockets = sockets
-        self._expose, self._owned, self._token, self._backlog = expose, owned, token, backlog
+        self._expose, self._token, self._backlog = expose, token, backlog
         self._ready: Inbox[Connection] = Inbox()
         self._servers: list[asyncio.Server] = []
         self._guests: dict[int, _Guest] = {}
@@ -98,16 +98,15 @@ class Listener:
 
     def close(self) -> None:
         """Stop listening; connections already handed out stay, those nobody took are closed. Idempotent."""
-        if self._closed or self._ep._forked():
+        if self._closed or self._ep.hub.forked():
             return
         self._closed = True
         self._ready.end(UsageError("the listener is closed"))
-        self._ep._run(self._stop())
+        self._ep.hub.run(self._stop())
         for conn in self._ready.drain():
             conn.abort()
-        if self._owned is not None:
-            self._owned.release()
-        self._ep._forget_listener(self)
+        self._expose.release()
+        self._ep.hub.listeners.discard(self)
 
     def __aiter__(self) -> AsyncIterator[Connection]:
         """Iterate over connections until the listener is closed."""
@@ -121,7 +120,7 @@ class Listener:
                 return
             yield conn
 
-    # --- endpoint's loop ----------------------------------------------------------------------------------------
+    # --- endpoint's loop ------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
         for sock in self._sockets:
@@ -164,7 +163,9 @@ class Listener:
             self._guests.pop(id(guest), None)
 
     def _evict(self) -> bool:
-        oldest = min((g for g in self._guests.values() if not g.shake.proven), key=lambda g: g.since, default=None)
+        oldest = min(
+            (g for g in self._guests.values() if not g.shake.proven), key=lambda g: g.since, default=None
+        )
         if oldest is None or oldest.task is None or time.monotonic() - oldest.since < _EVICT_AFTER:
             return False
         self._note(oldest.exchange, "made room for others before it had proven itself")
@@ -179,7 +180,9 @@ class Listener:
         """Enter: nothing to do."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
         """Close."""
         self.close()
 
@@ -195,5 +198,29 @@ class Listener:
 
 
 def _framed_busy() -> bytes:
-    body = encode({"type": "error", "code": BUSY, "message": "too many connections are being set up; try again"})
+    body = encode(
+        {"type": "error", "code": BUSY, "message": "too many connections are being set up; try again"}
+    )
     return len(body).to_bytes(4, "big") + body
+
+
+def bind_sockets(hosts: list[str], port: int) -> list[socket.socket]:
+    """Bind every host at one port."""
+    out: list[socket.socket] = []
+    try:
+        for host in hosts:
+            info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            sock = socket.socket(info[0], socket.SOCK_STREAM)
+            out.append(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if info[0] == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            address = list(info[4])
+            address[1] = port
+            sock.bind(tuple(address))
+            port = sock.getsockname()[1]
+    except BaseException:
+        for sock in out:
+            sock.close()
+        raise
+    return out

@@ -1,11 +1,14 @@
-"""Small messages over MRC itself: writes with immediate into a ring of the peer, on a queue pair of their own.
+"""Small messages over MRC itself.
 
-Decides the layout of the immediate, the use of slots and the credits; leaves posting and completions to `Connection`,
-which calls every method here with its lock held.
+Writes with immediate into a ring of the peer, on a queue pair of their own.
 
-Immediate: 2 bits kind, 1 bit "more fragments follow", 5 bits 0, 24 bits number. A message or control fragment carries its
-own number, a credit the number of fragments consumed so far. A slot is written again only when the peer has both
-acknowledged and consumed what was in it, so neither a retransmission nor a slow reader is overwritten.
+Decides the layout of the immediate, the use of slots and the credits; leaves posting and completions to
+`Connection`, which calls every method here with its lock held.
+
+Immediate: 2 bits kind, 1 bit "more fragments follow", 5 bits 0, 24 bits number. A message or control fragment
+carries its own number, a credit the number of fragments consumed so far. A slot is written again only when
+the peer has both acknowledged and consumed what was in it, so neither a retransmission nor a slow reader is
+overwritten.
 """
 
 from __future__ import annotations
@@ -51,7 +54,10 @@ class _Outgoing:
 
 
 class Mailbox:
-    """The two rings of one connection: ours that the peer writes, and a copy of what we write to the peer's."""
+    """The two rings of one connection.
+
+    Ours that the peer writes, and a copy of what we write to the peer's.
+    """
 
     def __init__(self, pd: PD) -> None:
         """Allocate and register both rings."""
@@ -63,7 +69,8 @@ class Mailbox:
         self._slots = self._slot_size = 0
         self._queue: deque[_Outgoing] = deque()
         self._sent = self._acked = self._peer_consumed = 0
-        self._flying: deque[Transfer | None] = deque()  # by fragment; the transfer that its completion finishes
+        # By fragment: the transfer that its completion finishes.
+        self._flying: deque[Transfer | None] = deque()
         self._expected = self._consumed = self._credited = 0
         self._credit_flying = False
         self._ping_wanted = False
@@ -82,7 +89,7 @@ class Mailbox:
         self._slots = min(SLOTS, peer.slots)
         self._slot_size = min(SLOT_SIZE, peer.slot_size)
 
-    # --- sending ------------------------------------------------------------------------------------------------
+    # --- sending --------------------------------------------------------------------------------------------
 
     def enqueue(self, kind: Kind, data: bytes) -> Transfer:
         """Queue a message; `take_work` gives what may be posted.
@@ -130,7 +137,9 @@ class Mailbox:
         self._staging[slot * SLOT_SIZE : slot * SLOT_SIZE + len(piece)] = piece
         imm = head.kind << 30 | (_MORE if more else 0) | self._sent & _NUMBER
         sg = [SGE(self._out.buf + slot * SLOT_SIZE, len(piece), self._out.lkey)]
-        wr = SendWR(wr_id=0, opcode=WROpcode.RDMA_WRITE_WITH_IMM, num_sge=1 if piece else 0, imm_data=imm, sg=sg)
+        wr = SendWR(
+            wr_id=0, opcode=WROpcode.RDMA_WRITE_WITH_IMM, num_sge=1 if piece else 0, imm_data=imm, sg=sg
+        )
         wr.set_wr_rdma(self._peer.rkey, self._peer.addr + slot * self._peer.slot_size)
         self._sent += 1
         self._flying.append(None if more else head.transfer)
@@ -162,7 +171,7 @@ class Mailbox:
         self._pings = []
         return lost
 
-    # --- receiving ----------------------------------------------------------------------------------------------
+    # --- receiving ------------------------------------------------------------------------------------------
 
     def on_received(self, imm: int, length: int, deliver: Callable[[Kind, bytes], None]) -> None:
         """A write of the peer arrived. `deliver` gets each complete message or control.

@@ -1,4 +1,7 @@
-"""What two ends tell each other before a connection exists (reference 10.1). Everything read here may be hostile."""
+"""What two ends tell each other before a connection exists (reference 10.1).
+
+Everything read here may be hostile.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,17 @@ from typing import Any
 
 from softmrc.errors import PeerError
 
-__all__ = ["CAPABILITIES", "VERSIONS", "Hello", "MailboxOffer", "Offer", "PlaneOffer", "QpOffer", "decode", "encode"]
+__all__ = [
+    "CAPABILITIES",
+    "VERSIONS",
+    "Hello",
+    "MailboxOffer",
+    "Offer",
+    "PlaneOffer",
+    "QpOffer",
+    "decode",
+    "encode",
+]
 
 # Protocol versions of the set-up, bit 0 = V1.
 VERSIONS = 1

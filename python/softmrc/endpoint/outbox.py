@@ -61,9 +61,13 @@ class Outbox:
         size = have - local_offset if length is None else length
         try:
             if local_offset < 0 or size < 0 or local_offset + size > have:
-                raise UsageError(f"bytes {local_offset} to {local_offset + size} are outside of the data of {have}")
+                raise UsageError(
+                    f"bytes {local_offset} to {local_offset + size} are outside of the data of {have}"
+                )
             if offset < 0 or offset + size > window.length:
-                raise UsageError(f"bytes {offset} to {offset + size} are outside of the window of {window.length}")
+                raise UsageError(
+                    f"bytes {offset} to {offset + size} are outside of the window of {window.length}"
+                )
         except UsageError:
             if region is not None and not isinstance(data, Region):
                 region.close()
@@ -78,7 +82,16 @@ class Outbox:
             piece = min(self.max_message, size - at)
             last = at + piece == size
             self._waiting.append(
-                _Part(transfer, start + at, piece, lkey, window.addr + offset + at, window.rkey, imm if last else None, last)
+                _Part(
+                    transfer,
+                    start + at,
+                    piece,
+                    lkey,
+                    window.addr + offset + at,
+                    window.rkey,
+                    imm if last else None,
+                    last,
+                )
             )
         return transfer
 
@@ -99,16 +112,25 @@ class Outbox:
             self._memory.add(region)  # freed with the queue pair
 
     def post(self) -> VerbsError | None:
-        """Hand to the engine what fits; returns why it took no more, None when it took everything that may go."""
+        """Hand to the engine what fits.
+
+        Returns why it took no more, None when it took everything that may go.
+        """
         while self._waiting and len(self._posted) < self._depth:
-            batch = [self._waiting[i] for i in range(min(len(self._waiting), self._depth - len(self._posted), 64))]
+            batch = [
+                self._waiting[i] for i in range(min(len(self._waiting), self._depth - len(self._posted), 64))
+            ]
             taken, refused = len(batch), None
             wrs = [self._work(part) for part in batch]
             try:
                 self._qp.post_send(wrs)
             except VerbsError as error:
                 refused = error
-                taken = next(i for i, wr in enumerate(wrs) if wr is error.bad_wr) if hasattr(error, "bad_wr") else 0
+                taken = (
+                    next(i for i, wr in enumerate(wrs) if wr is error.bad_wr)
+                    if hasattr(error, "bad_wr")
+                    else 0
+                )
             for _ in range(taken):
                 self._posted.append(self._waiting.popleft())
             if refused is not None:
@@ -124,7 +146,10 @@ class Outbox:
         return wr
 
     def on_completed(self, _: int) -> list[Transfer]:
-        """The oldest request was acknowledged (they complete in order); returns the transfer it finished, if any."""
+        """The oldest request was acknowledged (they complete in order).
+
+        Returns the transfer it finished, if any.
+        """
         part = self._posted.popleft()
         self.bytes_done += part.length
         return [part.transfer] if part.last else []

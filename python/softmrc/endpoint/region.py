@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from types import TracebackType
@@ -10,7 +11,7 @@ from typing import Any
 from softmrc.errors import UsageError
 from softmrc.verbs import MR
 
-__all__ = ["Region", "RemoteWindow"]
+__all__ = ["Exposed", "Region", "RemoteWindow"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Region:
     @property
     def length(self) -> int:
         """Bytes."""
-        return self._mr.length
+        return int(self._mr.length)
 
     @property
     def writable(self) -> bool:
@@ -91,6 +92,36 @@ class Region:
         """Enter: nothing to do."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
         """Release."""
         self.release()
+
+
+class Exposed:
+    """Memory shown to peers, registered for them when the caller gave a buffer and not a region.
+
+    Such a registration lasts as long as somebody holds it: the listener, and each of its connections.
+    """
+
+    def __init__(self, region: Region | None, owned: bool) -> None:
+        """Start with one holder."""
+        self.region = region
+        self._owned = owned
+        self._holders = 1
+        self._lock = threading.Lock()
+
+    def hold(self) -> Exposed:
+        """Add a holder."""
+        with self._lock:
+            self._holders += 1
+        return self
+
+    def release(self) -> None:
+        """Remove a holder; the last one ends the registration."""
+        with self._lock:
+            self._holders -= 1
+            last = self._holders == 0
+        if last and self._owned and self.region is not None:
+            self.region.release()

@@ -204,7 +204,7 @@ async def establish(
         except PeerError as error:
             await shake.refuse("mtu", str(error))
             raise
-        ends.receive_from(theirs, pairs, pmtu, expose.hold())
+        ends.receive_from(theirs, pairs, pmtu)
         if not initiator:
             await shake.send(mine.to_json())
             await shake.recv("ready")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 from collections.abc import Callable, Generator
 from typing import Any
+
+from softmrc.endpoint.inbox import resolve
 
 __all__ = ["Transfer"]
 
@@ -63,7 +66,10 @@ class Transfer:
         self._future.add_done_callback(lambda _: callback(self))
 
     def __await__(self) -> Generator[Any, None, int]:
-        """Await completion; same value and errors as `result`. Cancelling the wait does not stop the transfer."""
+        """Await completion.
+
+        Same value and errors as `result`. Cancelling the wait does not stop the transfer.
+        """
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> int:
@@ -72,10 +78,8 @@ class Transfer:
             woken = loop.create_future()
 
             def wake(_: object) -> None:
-                try:
-                    loop.call_soon_threadsafe(lambda: woken.done() or woken.set_result(None))
-                except RuntimeError:
-                    pass  # the waiter's loop is closed: nobody waits any more
+                with contextlib.suppress(RuntimeError):  # its loop is closed: nobody waits any more
+                    loop.call_soon_threadsafe(resolve, woken)
 
             self._future.add_done_callback(wake)
             await woken

@@ -1,4 +1,7 @@
-"""The thread of an endpoint: an asyncio loop that serves set-up, completions and timers for all of its connections."""
+"""The thread of an endpoint.
+
+An asyncio loop that serves set-up, completions and timers for all of its connections.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,9 @@ class Worker:
         """
         if self.here or self.forked:
             work.close()
-            raise UsageError("a blocking call was made on the endpoint's own thread" if self.here else "forked")
+            raise UsageError(
+                "a blocking call was made on the endpoint's own thread" if self.here else "forked"
+            )
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()

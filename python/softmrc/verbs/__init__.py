@@ -1,7 +1,7 @@
 """The verbs level: the names of pyverbs and of MRC's application interface over the softmrc engine.
 
-Only RDMA WRITE and WRITE with immediate exist. Completions carry a status and never raise; a refused call raises
-`VerbsError` with its errno. Parents close their children; every object is a context manager.
+Only RDMA WRITE and WRITE with immediate exist. Completions carry a status and never raise; a refused call
+raises `VerbsError` with its errno. Parents close their children; every object is a context manager.
 """
 
 from __future__ import annotations

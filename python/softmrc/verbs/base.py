@@ -1,4 +1,7 @@
-"""Lifetimes: parents close their children first, every object is a context manager, errno becomes VerbsError."""
+"""Lifetimes.
+
+Parents close their children first, every object is a context manager, errno becomes VerbsError.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class Resource:
     # Queue pairs go before the completion queues and regions they use.
     _close_order = 1
 
-    _closed = True   # until construction has succeeded
+    _closed = True  # until construction has succeeded
     _children: weakref.WeakSet[Resource]
 
     def _open(self, parent: Resource | None) -> None:
@@ -83,6 +86,8 @@ class Resource:
         """Enter: nothing to do."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
         """Close."""
         self.close()

@@ -45,20 +45,24 @@ class Context(Resource):
 
         Args:
             name: device name; contexts and controllers of one process with one name share profiles.
-            planes: addresses, or mappings with `address`, `udp_port`, `evs`, `force_source_ports`, `bytes_per_second`.
+            planes: addresses, or mappings with `address`, `udp_port`, `evs`, `force_source_ports`,
+                `bytes_per_second`.
             seed: of the engine (QPNs, PSNs, keys); None: from the operating system.
             strict: refuse verbs attributes that MRC has no use for with EINVAL, instead of ignoring them.
             evs_per_plane: entropy values of planes that do not say.
             udp_port: UDP port of planes that do not say; 0: the kernel picks.
-            driver: `p_key`, `hop_limit`, `send_timestamps`, `accept_only_known_peers`, `rcvbuf`, `sndbuf`, `impair_seed`.
+            driver: `p_key`, `hop_limit`, `send_timestamps`, `accept_only_known_peers`, `rcvbuf`, `sndbuf`,
+                `impair_seed`.
 
         Raises:
             UsageError: no plane, or a wrong argument.
             VerbsError: a socket was refused; the text names the plane and what to do.
         """
         if not planes:
-            raise UsageError("a device needs at least one plane: pass addresses, for instance planes=['127.0.0.1']")
-        config: dict[str, Any] = dict(driver)
+            raise UsageError(
+                "a device needs at least one plane: pass addresses, for instance planes=['127.0.0.1']"
+            )
+        config: dict[str, Any] = {k: v for k, v in driver.items() if v is not None}
         config["seed"] = int.from_bytes(os.urandom(8), "little") if seed is None else seed
         config["planes"] = [self._plane(p, evs_per_plane, udp_port) for p in planes]
         self.name = name
@@ -101,7 +105,10 @@ class Context(Resource):
         )
 
     def query_mrc_device(self) -> MrcDeviceAttr:
-        """Return the MRC attributes of the device. Service time is never corrected (D-18), so its bit is off."""
+        """Return the MRC attributes of the device.
+
+        Service time is never corrected (D-18), so its bit is off.
+        """
         return MrcDeviceAttr(
             protocol_versions=1,
             max_wimm=4096,
@@ -118,7 +125,9 @@ class Context(Resource):
         return self._events.wakeup.fileno()
 
     def get_async_event(self, timeout: float | None = None) -> dict[str, Any] | None:
-        """Wait for an event: `kind` is qp_error, ev_state, port_local, port_remote, cq_overrun or endpoint_response.
+        """Wait for an event.
+
+        `kind` is qp_error, ev_state, port_local, port_remote, cq_overrun or endpoint_response.
 
         Args:
             timeout: seconds; 0: only look; None: as long as it takes.

@@ -20,7 +20,12 @@ class CQ(Resource):
     _close_order = 2
 
     def __init__(
-        self, ctx: Context, cqe: int, cq_context: Any = None, channel: CompChannel | None = None, comp_vector: int = 0
+        self,
+        ctx: Context,
+        cqe: int,
+        cq_context: Any = None,
+        channel: CompChannel | None = None,
+        comp_vector: int = 0,
     ) -> None:
         """Make a queue.
 
@@ -50,7 +55,10 @@ class CQ(Resource):
         self._open(ctx)
 
     def poll(self, num_entries: int = 1) -> tuple[int, list[WC]]:
-        """Take up to `num_entries` completions; returns their number and the list. Never blocks, never raises for one."""
+        """Take up to `num_entries` completions.
+
+        Returns their number and the list. Never blocks, never raises for one.
+        """
         with refusals("poll CQ"):
             raw = self.ctx.driver.poll_completions(self.handle, num_entries)
         wcs = [

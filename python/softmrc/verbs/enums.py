@@ -1,10 +1,24 @@
-"""Numbers of the verbs interface. Values are those of ibv_*, whose names are aliases (`WCStatus.IBV_WC_SUCCESS`)."""
+"""Numbers of the verbs interface.
+
+Values are those of ibv_*, whose names are aliases (`WCStatus.IBV_WC_SUCCESS`).
+"""
 
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
 
-__all__ = ["Access", "EvState", "MrcCap", "PathMtu", "QPCapFlag", "QPState", "SendFlags", "WCOpcode", "WCStatus", "WROpcode"]
+__all__ = [
+    "Access",
+    "EvState",
+    "MrcCap",
+    "PathMtu",
+    "QPCapFlag",
+    "QPState",
+    "SendFlags",
+    "WCOpcode",
+    "WCStatus",
+    "WROpcode",
+]
 
 
 class Access(IntFlag):
@@ -21,7 +35,10 @@ class Access(IntFlag):
 
 
 class WROpcode(IntEnum):
-    """Work requests of verbs; MRC carries the first two, all others are refused with EINVAL (reference 11)."""
+    """Work requests of verbs.
+
+    MRC carries the first two, all others are refused with EINVAL (reference 11).
+    """
 
     RDMA_WRITE = 0
     RDMA_WRITE_WITH_IMM = 1

@@ -1,4 +1,7 @@
-"""Traffic hints (mrc_create_qp_hint): advice that queue pairs may share; it changes nothing that is promised."""
+"""Traffic hints (mrc_create_qp_hint).
+
+Advice that queue pairs may share; it changes nothing that is promised.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ __all__ = ["QPHint"]
 class QPHint(Resource):
     """How many queue pairs and peers send together."""
 
-    def __init__(self, ctx: Context, qps_per_peer: int = 1, peers: int = 1, incast: int = 1, vendor: bytes = b"") -> None:
+    def __init__(
+        self, ctx: Context, qps_per_peer: int = 1, peers: int = 1, incast: int = 1, vendor: bytes = b""
+    ) -> None:
         """Make a hint.
 
         Args:

@@ -14,7 +14,10 @@ _DIRECTIONS = {"tx": 1, "rx": 2, "both": 3}
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One impairment. Shares are 0.0 to 1.0, times seconds; `start` and `stop` are `time.monotonic()` values."""
+    """One impairment.
+
+    Shares are 0.0 to 1.0, times seconds; `start` and `stop` are `time.monotonic()` values.
+    """
 
     plane: int = 0
     """1-based local plane; 0: every plane."""
@@ -52,7 +55,11 @@ class Rule:
         Raises:
             UsageError: a share, time or direction is out of range.
         """
-        out: dict[str, object] = {"port": self.plane, "dir": _DIRECTIONS.get(self.direction, 0), "down": self.down}
+        out: dict[str, object] = {
+            "port": self.plane,
+            "dir": _DIRECTIONS.get(self.direction, 0),
+            "down": self.down,
+        }
         if out["dir"] == 0:
             raise UsageError(f"direction is 'tx', 'rx' or 'both', not {self.direction!r}")
         if self.ev is not None:
@@ -60,7 +67,14 @@ class Rule:
         out["from_ns"] = int(self.start * 1e9)
         if self.stop is not None:
             out["until_ns"] = int(self.stop * 1e9)
-        shares = {"drop": "drop", "duplicate": "dup", "reorder": "reorder", "corrupt": "corrupt", "trim": "trim", "mark_ce": "ce"}
+        shares = {
+            "drop": "drop",
+            "duplicate": "dup",
+            "reorder": "reorder",
+            "corrupt": "corrupt",
+            "trim": "trim",
+            "mark_ce": "ce",
+        }
         for name, core in shares.items():
             share = getattr(self, name)
             if not 0 <= share <= 1:

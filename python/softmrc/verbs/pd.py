@@ -44,7 +44,8 @@ class MR(Resource):
 
         Args:
             pd: protection domain.
-            memory: a length, for new page-aligned memory; or contiguous memory by the buffer protocol or DLPack (CPU).
+            memory: a length, for new page-aligned memory; or contiguous memory by the buffer protocol or
+                DLPack (CPU).
             access: `Access` bits. Memory that would be written to (any write bit) must not be read-only.
             iova: first address as peers count; None: the real one.
 
@@ -85,7 +86,9 @@ class MR(Resource):
     def _check(self, length: int, offset: int) -> None:
         self._require_open()
         if length < 0 or offset < 0 or offset + length > self.length:
-            raise UsageError(f"bytes {offset} to {offset + length} are outside of the region of {self.length}")
+            raise UsageError(
+                f"bytes {offset} to {offset + length} are outside of the region of {self.length}"
+            )
 
     def _release(self) -> None:
         with refusals("deregister memory"):

@@ -1,11 +1,13 @@
 """Carries the one event descriptor of a driver to everybody who waits: channels, event readers, probes.
 
-A driver has a single readable descriptor. Whoever waits first drains it and hands each notification to its owner, whose
-own eventfd wakes it; an epoll descriptor over both is what `fileno()` returns, so it fits select, poll and asyncio.
+A driver has a single readable descriptor. Whoever waits first drains it and hands each notification to its
+owner, whose own eventfd wakes it; an epoll descriptor over both is what `fileno()` returns, so it fits
+select, poll and asyncio.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
@@ -44,10 +46,8 @@ class Wakeup:
 
     def clear(self) -> None:
         """Make it unreadable, as far as this waiter is concerned."""
-        try:
+        with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._own)
-        except BlockingIOError:
-            pass
 
     def wait(self, timeout: float | None) -> None:
         """Block until readable or the time is over; other threads run meanwhile."""

@@ -11,17 +11,32 @@ from softmrc.verbs.base import Resource, refusals
 from softmrc.verbs.device import ProfileUse
 from softmrc.verbs.enums import PathMtu, QPState, SendFlags, WROpcode
 from softmrc.verbs.pd import PD
-from softmrc.verbs.structs import UNSUPPORTED, MrcQPAttr, PeerPlane, QPAttr, QPInitAttr, RecvWR, SendWR, SoftQPAttr
+from softmrc.verbs.structs import (
+    UNSUPPORTED,
+    MrcQPAttr,
+    PeerPlane,
+    QPAttr,
+    QPInitAttr,
+    RecvWR,
+    SendWR,
+    SoftQPAttr,
+)
 
 __all__ = ["QP"]
 
 _DEFAULT_PMTU = 1024
 _SOFT = (
-    "ev_set", "ev_count", "ev_table", "ev_policy", "cc_algorithm", "cc_config", "trimming", "sack_bytes", "sack_timer_ns",
-    "rq_empty_grace_ns", "hold_time_ns", "min_ack_timeout_ns", "reorder_min_time_ns", "base_rtt_ns", "max_cwnd",
+    "ev_set", "ev_count", "ev_table", "ev_policy", "cc_algorithm", "cc_config", "trimming", "sack_bytes",
+    "sack_timer_ns", "rq_empty_grace_ns", "hold_time_ns", "min_ack_timeout_ns", "reorder_min_time_ns",
+    "base_rtt_ns", "max_cwnd",
 )  # fmt: skip
 _MRC = ("max_wimm_dest", "mpr_dest", "cap", "max_wimm", "mpr", "timeout", "linear_cnt", "exp_cnt")
-_VERBS = {"qp_access_flags": "access_flags", "dest_qp_num": "dest_qpn", "rq_psn": "rq_psn", "sq_psn": "sq_psn"}
+_VERBS = {
+    "qp_access_flags": "access_flags",
+    "dest_qp_num": "dest_qpn",
+    "rq_psn": "rq_psn",
+    "sq_psn": "sq_psn",
+}
 _MAX_MESSAGE = 1 << 31
 
 
@@ -60,14 +75,19 @@ class QP(Resource):
             self.qp_num = self.ctx.driver.create_qp(wanted)
         self._open(pd)
 
-    # --- states -------------------------------------------------------------------------------------------------
+    # --- states ---------------------------------------------------------------------------------------------
 
-    def to_init(self, attr: QPAttr | None = None, mrc: MrcQPAttr | None = None, soft: SoftQPAttr | None = None) -> None:
+    def to_init(
+        self, attr: QPAttr | None = None, mrc: MrcQPAttr | None = None, soft: SoftQPAttr | None = None
+    ) -> None:
         """RESET to INIT. EV and CC profiles are resolved now: EINVAL unless ONLINE."""
         self._transition(QPState.INIT, attr, mrc, soft)
 
     def to_rtr(self, attr: QPAttr, mrc: MrcQPAttr | None = None, soft: SoftQPAttr | None = None) -> None:
-        """INIT to RTR: needs `dest_qp_num`, `rq_psn`, and `dgid` or `peer_planes`. May receive from now on."""
+        """INIT to RTR.
+
+        Needs `dest_qp_num`, `rq_psn`, and `dgid` or `peer_planes`. May receive from now on.
+        """
         self._transition(QPState.RTR, attr, mrc, soft)
 
     def to_rts(self, attr: QPAttr, mrc: MrcQPAttr | None = None, soft: SoftQPAttr | None = None) -> None:
@@ -93,7 +113,8 @@ class QP(Resource):
         """Change attributes, with or without a new state. All or nothing.
 
         Raises:
-            VerbsError: EINVAL (illegal transition, missing or bad attribute, profile not ONLINE; on a strict context
+            VerbsError: EINVAL (illegal transition, missing or bad attribute, profile not ONLINE; on a strict
+            context
                 also verbs attributes without meaning here).
         """
         mrc = mrc or MrcQPAttr()
@@ -115,6 +136,8 @@ class QP(Resource):
         self._put_path(out, attr, soft)
         use = self.ctx.device.use_profiles(mrc, out)
         try:
+            if attr.qp_state is QPState.RTR:
+                self.ctx.device.draw_evs(self._use, out)
             what = f"modify QP to {attr.qp_state.name}" if attr.qp_state is not None else "modify QP"
             with refusals(what):
                 self.ctx.driver.modify_qp(self.qp_num, out)
@@ -124,6 +147,8 @@ class QP(Resource):
         if attr.qp_state is QPState.RESET:
             self._use.release()
         self._use.take_over(use)
+        if attr.qp_state is QPState.RTR and self._use.ev_profile is not None:
+            self.ctx.device.started(self, self._use)
 
     def _put_path(self, out: dict[str, Any], attr: QPAttr, soft: SoftQPAttr) -> None:
         if attr.path_mtu is not None:
@@ -162,13 +187,14 @@ class QP(Resource):
         assert attr.qp_state is not None
         return attr.qp_state
 
-    # --- work ---------------------------------------------------------------------------------------------------
+    # --- work -----------------------------------------------------------------------------------------------
 
     def post_send(self, wr: SendWR | Sequence[SendWR]) -> None:
         """Queue one work request or several in order.
 
         Raises:
-            VerbsError: EINVAL (opcode, state, more than one SGE, too long, memory not registered), ENOMEM (queue full).
+            VerbsError: EINVAL (opcode, state, more than one SGE, too long, memory not registered), ENOMEM
+            (queue full).
                 `bad_wr` on it is the first one refused; those before it are queued.
         """
         wrs = [wr] if isinstance(wr, SendWR) else list(wr)
@@ -210,8 +236,8 @@ class QP(Resource):
     def _raw(wr: SendWR) -> tuple[Any, ...]:
         sge = wr.sg[0] if wr.num_sge else None
         return (
-            wr.wr_id, int(wr.opcode), sge.addr if sge else 0, sge.length if sge else 0, sge.lkey if sge else 0,
-            wr.remote_addr, wr.rkey, wr.imm_data, bool(wr.send_flags & SendFlags.SIGNALED),
+            wr.wr_id, int(wr.opcode), sge.addr if sge else 0, sge.length if sge else 0, sge.lkey if sge else
+            0, wr.remote_addr, wr.rkey, wr.imm_data, bool(wr.send_flags & SendFlags.SIGNALED),
             bool(wr.send_flags & SendFlags.SOLICITED),
         )  # fmt: skip
 
@@ -227,7 +253,7 @@ class QP(Resource):
         if error:
             raise VerbsError(error, "post receive")
 
-    # --- looking in ---------------------------------------------------------------------------------------------
+    # --- looking in -----------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
         """Return windows, round trip and counters."""
@@ -235,7 +261,10 @@ class QP(Resource):
             return dict(self.ctx.driver.qp_stats(self.qp_num))
 
     def path_stats(self) -> list[dict[str, Any]]:
-        """Return one dict for each EV: ev, plane, state, active, sent, ecn, trimmed, lost, probes, probe_acks."""
+        """Return one dict for each EV.
+
+        Ev, plane, state, active, sent, ecn, trimmed, lost, probes, probe_acks.
+        """
         with refusals("query path statistics"):
             return list(self.ctx.driver.path_stats(self.qp_num))
 

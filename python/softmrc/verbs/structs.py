@@ -55,7 +55,10 @@ class QPInitAttr:
 
 @dataclass
 class QPAttr:
-    """Verbs attributes. Those after `sq_psn` mean nothing to MRC: ignored, or EINVAL on a strict context (10.2)."""
+    """Verbs attributes.
+
+    Those after `sq_psn` mean nothing to MRC: ignored, or EINVAL on a strict context (10.2).
+    """
 
     qp_state: QPState | None = None
     cur_qp_state: QPState | None = None
@@ -66,7 +69,8 @@ class QPAttr:
     dest_qp_num: int | None = None
     rq_psn: int | None = None
     dgid: str | None = None
-    """Address of a peer with one plane, reached from local plane 1 at UDP port 4791; see `SoftQPAttr.peer_planes`."""
+    """Address of a peer with one plane, reached from local plane 1 at UDP port 4791; see
+    `SoftQPAttr.peer_planes`."""
     sq_psn: int | None = None
     port_num: int | None = None
     timeout: int | None = None
