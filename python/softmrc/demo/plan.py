@@ -20,7 +20,7 @@ SLOTS = 16
 RATE_BPS = 60_000_000
 """Of each plane. Eight of them leave a two-core host more than half idle."""
 QUEUE_BYTES = 512 << 10
-ECN_BYTES = 48 << 10
+ECN_BYTES = 80 << 10
 DELAY_S = 0.004
 """Propagation of each plane. Longer than what a busy host makes a process wait, so that the network decides."""
 LOSS_PPM = 50_000

@@ -21,7 +21,7 @@ from softmrc.errors import MrcError
 
 __all__ = ["KNOBS", "DemoError", "Run", "Source", "execute"]
 
-KNOBS: dict[str, Any] = {"hold_time": 20.0, "base_rtt": 0.006, "min_ack_timeout": 0.1, "reorder_min_time": 0.006}
+KNOBS: dict[str, Any] = {"hold_time": 20.0, "base_rtt": 0.008, "min_ack_timeout": 0.1, "reorder_min_time": 0.006}
 """A busy two-core host lets a process wait for milliseconds: less patience would blame paths for it."""
 _LEAD_S = 0.3
 _DRAIN_S = 10.0
