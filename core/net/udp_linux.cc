@@ -112,6 +112,7 @@ int UdpPlane::open_main(std::string& why) {
     why = "cannot bind " + to_text(options_.address) + " port " + std::to_string(options_.udp_port) + ": " + std::strerror(e);
     if (e == EADDRINUSE) why += "; another process owns it: choose another UDP port or stop that process (`ss -ulpn`)";
     if (e == EADDRNOTAVAIL) why += "; the address is not (or not yet: IPv6 duplicate detection) on this host, see `ip addr`";
+    if (e == EADDRNOTAVAIL && !v4) why += "; sysctl net.ipv6.conf.all.disable_ipv6=1 takes them all away (IPv4 planes work without)";
     if (e == EACCES) why += "; ports below 1024 need privileges: choose a higher one";
     return e;
   }
