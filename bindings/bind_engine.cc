@@ -47,36 +47,54 @@ void put_counters(nb::dict& d, const reliability::ResponderCounters& c) {
 
 const char* name_of(ev::State s) {
   switch (s) {
-    case ev::State::good: return "good";
-    case ev::State::assumed_bad: return "assumed_bad";
-    case ev::State::denied: return "denied";
-    case ev::State::skip: return "skip";
+    case ev::State::good:
+      return "good";
+    case ev::State::assumed_bad:
+      return "assumed_bad";
+    case ev::State::denied:
+      return "denied";
+    case ev::State::skip:
+      return "skip";
   }
   return "unknown";
 }
 
 const char* name_of(ev::BadReason r) {
   switch (r) {
-    case ev::BadReason::none: return "none";
-    case ev::BadReason::loss: return "loss";
-    case ev::BadReason::timeout: return "timeout";
-    case ev::BadReason::probe: return "probe";
-    case ev::BadReason::always_skip: return "always_skip";
-    case ev::BadReason::port: return "port";
-    case ev::BadReason::controller: return "controller";
+    case ev::BadReason::none:
+      return "none";
+    case ev::BadReason::loss:
+      return "loss";
+    case ev::BadReason::timeout:
+      return "timeout";
+    case ev::BadReason::probe:
+      return "probe";
+    case ev::BadReason::always_skip:
+      return "always_skip";
+    case ev::BadReason::port:
+      return "port";
+    case ev::BadReason::controller:
+      return "controller";
   }
   return "unknown";
 }
 
 const char* name_of(engine::EventKind k) {
   switch (k) {
-    case engine::EventKind::qp_error: return "qp_error";
-    case engine::EventKind::ev_state: return "ev_state";
-    case engine::EventKind::port_local: return "port_local";
-    case engine::EventKind::port_remote: return "port_remote";
-    case engine::EventKind::cq_overrun: return "cq_overrun";
-    case engine::EventKind::endpoint_response: return "endpoint_response";
-    case engine::EventKind::qp_drained: return "qp_drained";
+    case engine::EventKind::qp_error:
+      return "qp_error";
+    case engine::EventKind::ev_state:
+      return "ev_state";
+    case engine::EventKind::port_local:
+      return "port_local";
+    case engine::EventKind::port_remote:
+      return "port_remote";
+    case engine::EventKind::cq_overrun:
+      return "cq_overrun";
+    case engine::EventKind::endpoint_response:
+      return "endpoint_response";
+    case engine::EventKind::qp_drained:
+      return "qp_drained";
   }
   return "unknown";
 }
@@ -115,7 +133,8 @@ nb::dict to_dict(const engine::QpStats& s) {
 
 nb::dict to_dict(const engine::EndpointStats& s) {
   nb::dict d, drops, tx, rx;
-  for (size_t i = 1; i < s.drops.size(); ++i) drops[wire::name(static_cast<wire::DropReason>(i))] = s.drops[i];
+  for (size_t i = 1; i < s.drops.size(); ++i)
+    drops[wire::name(static_cast<wire::DropReason>(i))] = s.drops[i];
   for (size_t i = 1; i < s.port_tx_bytes.size(); ++i) {
     if (s.port_tx_bytes[i] != 0) tx[nb::int_(i)] = s.port_tx_bytes[i];
     if (s.port_rx_bytes[i] != 0) rx[nb::int_(i)] = s.port_rx_bytes[i];

@@ -1,5 +1,6 @@
-// NetDriver: one engine endpoint over UDP sockets. Every call that takes the driver's lock gives the GIL away first;
-// blocking waits are Python's own poll() on event_fd. Keeps lent buffers alive until their region is deregistered.
+// NetDriver: one engine endpoint over UDP sockets. Every call that takes the driver's lock gives the GIL away
+// first; blocking waits are Python's own poll() on event_fd. Keeps lent buffers alive until their region is
+// deregistered.
 #include <unistd.h>
 
 #include <atomic>
@@ -19,8 +20,8 @@ namespace mrc::bindings {
 
 namespace {
 
-using engine::Endpoint;
 using base::Instant;
+using engine::Endpoint;
 
 net::PlaneConfig plane_from(const nb::dict& d) {
   net::PlaneConfig p;
@@ -85,12 +86,14 @@ impair::Rule rule_from(const nb::dict& d) {
 }
 
 // (wr_id, opcode, addr, length, lkey, remote_addr, rkey, imm, signaled, solicited)
-using RawSend = std::tuple<uint64_t, uint8_t, uint64_t, uint32_t, uint32_t, uint64_t, uint32_t, uint32_t, bool, bool>;
+using RawSend =
+    std::tuple<uint64_t, uint8_t, uint64_t, uint32_t, uint32_t, uint64_t, uint32_t, uint32_t, bool, bool>;
 
 engine::SendWr send_wr_from(const RawSend& raw) {
   engine::SendWr wr;
   uint8_t opcode = 0;
-  std::tie(wr.wr_id, opcode, wr.addr, wr.length, wr.lkey, wr.remote_addr, wr.rkey, wr.imm, wr.signaled, wr.solicited) = raw;
+  std::tie(wr.wr_id, opcode, wr.addr, wr.length, wr.lkey, wr.remote_addr, wr.rkey, wr.imm, wr.signaled,
+           wr.solicited) = raw;
   if (opcode > 1) throw nb::value_error("opcode: 0 (write) or 1 (write with immediate)");
   wr.opcode = static_cast<reliability::WrOpcode>(opcode);
   return wr;
@@ -167,7 +170,8 @@ class NetDriver {
     check(run([=](Endpoint& e, Instant) { return e.dealloc_pd(pd); }), "dealloc_pd");
   }
 
-  nb::tuple reg_mr(uint32_t pd, nb::handle object, uint32_t access, bool need_write, std::optional<uint64_t> iova) {
+  nb::tuple reg_mr(uint32_t pd, nb::handle object, uint32_t access, bool need_write,
+                   std::optional<uint64_t> iova) {
     alive();
     auto buffer = hold_buffer(object, need_write);
     const uint64_t addr = buffer->addr, length = buffer->length, at = iova.value_or(addr);
@@ -181,7 +185,7 @@ class NetDriver {
   }
   void dereg_mr(uint32_t lkey) {
     check(run([=](Endpoint& e, Instant) { return e.dereg_mr(lkey); }), "dereg_mr");
-    std::unique_ptr<HeldBuffer> gone;   // its release may run Python code: not under the mutex
+    std::unique_ptr<HeldBuffer> gone;  // its release may run Python code: not under the mutex
     const std::lock_guard lock(buffers_mutex_);
     if (auto it = buffers_.find(lkey); it != buffers_.end()) {
       gone = std::move(it->second);
@@ -257,8 +261,8 @@ class NetDriver {
     done.resize(run([&](Endpoint& e, Instant) { return e.poll_completion(cq, done); }));
     nb::list out;
     for (const engine::Completion& c : done) {
-      out.append(nb::make_tuple(c.wr_id, static_cast<uint8_t>(c.status), static_cast<uint8_t>(c.opcode), c.vendor_err, c.byte_len,
-                                c.imm, c.qpn, c.with_imm));
+      out.append(nb::make_tuple(c.wr_id, static_cast<uint8_t>(c.status), static_cast<uint8_t>(c.opcode),
+                                c.vendor_err, c.byte_len, c.imm, c.qpn, c.with_imm));
     }
     return out;
   }
@@ -279,12 +283,17 @@ class NetDriver {
     check(run([=](Endpoint& e, Instant now) { return e.set_port_up(now, port, up); }), "set_port_up");
   }
   void set_ev_state(uint32_t qpn, uint32_t ev, uint8_t state) {
-    check(run([=](Endpoint& e, Instant now) { return e.set_ev_state(now, qpn, ev, static_cast<ev::State>(state)); }), "set_ev_state");
+    check(run([=](Endpoint& e, Instant now) {
+            return e.set_ev_state(now, qpn, ev, static_cast<ev::State>(state));
+          }),
+          "set_ev_state");
   }
   void replace_ev(uint32_t qpn, uint32_t ev, uint32_t with, uint8_t port) {
-    check(run([=](Endpoint& e, Instant now) { return e.replace_ev(now, qpn, ev, ev::PathId{with, port}); }), "replace_ev");
+    check(run([=](Endpoint& e, Instant now) { return e.replace_ev(now, qpn, ev, ev::PathId{with, port}); }),
+          "replace_ev");
   }
-  uint16_t send_ev_probe(uint8_t local_port, const std::string& address, uint16_t udp_port, uint32_t ev, uint8_t dscp) {
+  uint16_t send_ev_probe(uint8_t local_port, const std::string& address, uint16_t udp_port, uint32_t ev,
+                         uint8_t dscp) {
     const engine::PeerPort peer{local_port, parse_address(address), udp_port, local_port};
     const auto id = run([&](Endpoint& e, Instant now) { return e.send_ev_probe(now, peer, ev, dscp); });
     check(id.error(), "send_ev_probe");
@@ -375,7 +384,7 @@ class NetDriver {
   std::shared_ptr<net::Driver> driver_;
   std::atomic<bool> closed_ = false;
   std::mutex buffers_mutex_;
-  std::map<uint32_t, std::unique_ptr<HeldBuffer>> buffers_;   // by lkey
+  std::map<uint32_t, std::unique_ptr<HeldBuffer>> buffers_;  // by lkey
 };
 
 }  // namespace
@@ -409,8 +418,8 @@ void bind_net(nb::module_& m) {
       .def("set_port_up", &D::set_port_up, nb::arg("port"), nb::arg("up"))
       .def("set_ev_state", &D::set_ev_state, nb::arg("qpn"), nb::arg("ev"), nb::arg("state"))
       .def("replace_ev", &D::replace_ev, nb::arg("qpn"), nb::arg("ev"), nb::arg("with_ev"), nb::arg("port"))
-      .def("send_ev_probe", &D::send_ev_probe, nb::arg("local_port"), nb::arg("address"), nb::arg("udp_port"), nb::arg("ev"),
-           nb::arg("dscp"))
+      .def("send_ev_probe", &D::send_ev_probe, nb::arg("local_port"), nb::arg("address"), nb::arg("udp_port"),
+           nb::arg("ev"), nb::arg("dscp"))
       .def("qp_stats", &D::qp_stats, nb::arg("qpn"))
       .def("path_stats", &D::path_stats, nb::arg("qpn"))
       .def("stats", &D::stats)

@@ -10,9 +10,7 @@ namespace mrc::bindings {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) {
-  throw nb::value_error(why.c_str());
-}
+[[noreturn]] void refuse(const std::string& why) { throw nb::value_error(why.c_str()); }
 
 template <typename Range>
 std::string list(const Range& values, size_t n) {
@@ -35,8 +33,8 @@ class ProtocolBuffer final : public HeldBuffer {
     };
     if (PyBuffer_IsContiguous(&view_, 'C') == 0 && PyBuffer_IsContiguous(&view_, 'F') == 0) {
       const auto ndim = static_cast<size_t>(view_.ndim);
-      fail("the buffer is not contiguous: shape " + list(view_.shape, ndim) + ", strides " + list(view_.strides, ndim) +
-           " bytes; pass a contiguous copy");
+      fail("the buffer is not contiguous: shape " + list(view_.shape, ndim) + ", strides " +
+           list(view_.strides, ndim) + " bytes; pass a contiguous copy");
     }
     if (need_write && view_.readonly != 0) fail("the buffer is read-only, but it would be written to");
     addr = reinterpret_cast<uint64_t>(view_.buf);
@@ -57,7 +55,8 @@ class DlpackBuffer final : public HeldBuffer {
     nb::ndarray<> any;
     writable = nb::try_cast(object, any);
     nb::ndarray<nb::ro> fixed;
-    if (!writable && !nb::try_cast(object, fixed)) refuse("the object lends no memory: neither the buffer protocol nor DLPack");
+    if (!writable && !nb::try_cast(object, fixed))
+      refuse("the object lends no memory: neither the buffer protocol nor DLPack");
     if (writable) fixed = nb::ndarray<nb::ro>(any);
     if (fixed.device_type() != nb::device::cpu::value) refuse("the array is not in CPU memory");
     if (need_write && !writable) refuse("the array is read-only, but it would be written to");
@@ -81,7 +80,9 @@ class DlpackBuffer final : public HeldBuffer {
       shape += (i == 0 ? "" : ", ") + std::to_string(a.shape(i));
       strides += (i == 0 ? "" : ", ") + std::to_string(a.stride(i));
     }
-    if (!contiguous) refuse("the array is not contiguous: shape " + shape + "), strides " + strides + ") elements; pass a contiguous copy");
+    if (!contiguous)
+      refuse("the array is not contiguous: shape " + shape + "), strides " + strides +
+             ") elements; pass a contiguous copy");
   }
   nb::ndarray<nb::ro> array_;
 };

@@ -1,5 +1,6 @@
 // Memory lent by Python objects: the buffer protocol first, DLPack on the CPU second.
-// Decides what may become a memory region (contiguous; writable if a peer or we may write) and keeps it alive.
+// Decides what may become a memory region (contiguous; writable if a peer or we may write) and keeps it
+// alive.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,7 +12,7 @@ namespace mrc::bindings {
 
 class HeldBuffer {
  public:
-  virtual ~HeldBuffer() = default;   // needs the GIL
+  virtual ~HeldBuffer() = default;  // needs the GIL
   uint64_t addr = 0, length = 0;
   bool writable = false;
 };

@@ -1,5 +1,6 @@
-// Queue pair attributes between Python dicts and the engine's structs. Keys are the member names of engine::QpAttr,
-// times end in _ns. Unknown keys and wrong types are errors of the caller: nb::value_error / nb::type_error.
+// Queue pair attributes between Python dicts and the engine's structs. Keys are the member names of
+// engine::QpAttr, times end in _ns. Unknown keys and wrong types are errors of the caller: nb::value_error /
+// nb::type_error.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -42,7 +43,8 @@ class DictReader {
     const nanobind::object value = dict_[key];
     if (value.is_none()) return false;
     if (!nanobind::try_cast<T>(value, into)) {
-      throw nanobind::value_error((std::string(what_) + ": " + key + " has a wrong type or is out of range").c_str());
+      throw nanobind::value_error(
+          (std::string(what_) + ": " + key + " has a wrong type or is out of range").c_str());
     }
     return true;
   }

@@ -1,4 +1,5 @@
-// softmrc._core: the engine and its drivers for Python. Few, coarse calls; the Python rooms give them their names.
+// softmrc._core: the engine and its drivers for Python. Few, coarse calls; the Python rooms give them their
+// names.
 #include <nanobind/nanobind.h>
 
 #include "errno_error.h"
@@ -30,7 +31,7 @@ void translate(const std::exception_ptr& p, void*) {
 
 NB_MODULE(_core, m) {
   m.doc() = "The softmrc engine, its UDP driver and its wire codec.";
-  nb::set_leak_warnings(true);   // a report at exit fails the test run
+  nb::set_leak_warnings(true);  // a report at exit fails the test run
   nb::register_exception_translator(translate);
   bind_wire(m);
   bind_ev(m);

@@ -6,6 +6,7 @@ Advice that queue pairs may share; it changes nothing that is promised.
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from softmrc.errors import VerbsError
@@ -61,6 +62,16 @@ class QPHint(Resource):
                 setattr(self, name, value)
         if vendor is not None:
             self.vendor = vendor
+
+    def hold(self) -> Callable[[], None]:
+        """A queue pair uses it; call what is returned when it does no more."""
+        self._require_open()
+        self.users += 1
+
+        def release() -> None:
+            self.users -= 1
+
+        return release
 
     def _release(self) -> None:
         if self.users:

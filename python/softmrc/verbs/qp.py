@@ -135,6 +135,8 @@ class QP(Resource):
             out["ev_set"] = tuple([tuple(path) for path in paths] for paths in soft.ev_set)
         self._put_path(out, attr, soft)
         use = self.ctx.device.use_profiles(mrc, out)
+        if mrc.hint is not None:
+            use.add(mrc.hint.hold())
         try:
             if attr.qp_state is QPState.RTR:
                 self.ctx.device.draw_evs(self._use, out)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.endpoint.conftest import Opener
 
 from softmrc import PeerError, UsageError
 from softmrc.endpoint.address import pair_planes, parse_plane
-from tests.unit.endpoint.conftest import Opener
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from tests.unit.endpoint.conftest import PLANES_A, PLANES_B, Joined, Opener
 
 from softmrc import Endpoint, PeerClosedError, PeerError, UsageError
-from tests.unit.endpoint.conftest import PLANES_A, PLANES_B, Joined, Opener
 
 
 def test_close_waits_for_what_was_written(joined: Joined) -> None:

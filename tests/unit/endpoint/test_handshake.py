@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.endpoint.conftest import Opener
 
 from softmrc import PeerError, UsageError
 from softmrc.endpoint import handshake, listener, setup
 from softmrc.endpoint.exchange import MAX_MESSAGE
 from softmrc.endpoint.handshake import Handshake
 from softmrc.endpoint.offer import Hello, Offer, decode
-from tests.unit.endpoint.conftest import Opener
 
 
 class Pipe:
@@ -101,7 +101,10 @@ def test_a_changed_message_is_noticed() -> None:
     asyncio.run(run())
 
 
-def test_a_replayed_or_reflected_proof_is_useless() -> None:
+@pytest.mark.parametrize(
+    "made_up", [str, lambda _: "0" * 64, lambda _: "", lambda _: None, lambda _: "\u00e9", lambda _: 5]
+)
+def test_a_made_up_proof_is_useless(made_up: Callable[[str], object]) -> None:
     async def run() -> None:
         left, right = pipes()
         b = Handshake(right, initiator=False, software="r", token=b"t")
@@ -111,9 +114,7 @@ def test_a_replayed_or_reflected_proof_is_useless() -> None:
         )
         await left.send(json.dumps(hello.to_json()).encode())
         theirs = decode(await left.recv())
-        for proof in (theirs["nonce"], "0" * 64, "", None, "é"):
-            await left.send(json.dumps({"type": "proof", "mac": proof}).encode())
-            break
+        await left.send(json.dumps({"type": "proof", "mac": made_up(theirs["nonce"])}).encode())
         with pytest.raises(PeerError, match="wrong token"):
             await task
 
@@ -220,7 +221,7 @@ def test_strangers_are_few_at_a_time(open_endpoint: Opener, monkeypatch: pytest.
     monkeypatch.setattr(listener, "_EVICT_AFTER", 0.3)
     with open_endpoint("127.0.0.3").listen(0) as server:
         idle = [_tcp(server.port) for _ in range(4)]
-        # All places are taken; the real peer is told to come again, and the oldest stranger makes room for it.
+        # All places are taken; the real peer is told to come again, the oldest stranger makes room for it.
         conn = open_endpoint("127.0.0.1").connect_sync("127.0.0.3", server.port, timeout=5)
         assert conn.send_message(b"x").result(5) == 1
         assert any("made room" in reason for _, reason in server.refused)
@@ -280,8 +281,7 @@ def test_the_good_offer_is_good() -> None:
 def test_a_hostile_offer_is_refused_or_well_formed(path: tuple[Any, ...], new: Any) -> None:
     try:
         offer = Offer.from_json(_put(GOOD, path, new))
-    except PeerError as error:
-        assert re.search("malformed", str(error))
+    except PeerError:
         return
     assert 3 <= offer.data.qpn <= 0xFFFFFF
     assert 0 <= offer.data.psn <= 0xFFFFFF

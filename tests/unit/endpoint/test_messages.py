@@ -7,12 +7,12 @@ import os
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.endpoint.conftest import Joined
 
 from softmrc import PeerError, UsageError
 from softmrc.endpoint import mailbox as mb
 from softmrc.endpoint.offer import MailboxOffer
 from softmrc.verbs import PD, Context
-from tests.unit.endpoint.conftest import Joined
 
 
 @pytest.mark.parametrize("size", [0, 1, 16383, 16384, 16385, 700_001])

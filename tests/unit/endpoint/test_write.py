@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.unit.endpoint.conftest import Joined
 
 from softmrc import CompletionError, PeerError, RemoteWindow, UsageError
-from tests.unit.endpoint.conftest import Joined
 
 
 def test_bytes_arrive_and_the_immediate_says_so(joined: Joined) -> None:
