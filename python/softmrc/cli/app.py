@@ -1,18 +1,20 @@
-"""The command line: which commands there are. Each one lives in its own module and imports what it needs when it runs."""
+"""The command line.
+
+Which commands there are. Each one lives in its own module and imports what it needs when it runs.
+"""
 
 from __future__ import annotations
 
 import importlib
 from typing import Annotated, Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
 __all__ = ["app", "main"]
 
-# Command: (module, function, first line of its help). The modules are imported only when their command is used,
-# so that `softmrc --help` answers at once.
+# Command: (module, function, first line of its help). The modules are imported only when their command is
+# used, so that `softmrc --help` answers at once.
 _COMMANDS = {
     "send": ("softmrc.cli.send", "send", "Send files and directories to a receiver."),
     "recv": ("softmrc.cli.recv", "recv", "Receive files and directories."),
@@ -26,10 +28,10 @@ _COMMANDS = {
 class _Lazy(TyperGroup):
     """Knows all commands, loads one."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in _COMMANDS:
             return None
         module, function, _ = _COMMANDS[cmd_name]
@@ -37,7 +39,7 @@ class _Lazy(TyperGroup):
         single.command(name=cmd_name)(getattr(importlib.import_module(module), function))
         return typer.main.get_command(single)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
 
@@ -50,7 +52,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 3 peer refused or unreachable, 4 done except for named files, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 3 peer refused or unreachable, "
+    "4 done except for named files, 130 interrupted.",
 )
 
 
@@ -68,7 +71,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _top(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """MRC 1.0 (Multipath Reliable Connection) in software.
 

@@ -22,18 +22,25 @@ GENERATED_BYTES = 48 << 20
 
 
 def demo(
-    path: Annotated[Path | None, typer.Argument(help="File to move; none: one is made from the seed.")] = None,
+    path: Annotated[
+        Path | None, typer.Argument(help="File to move; none: one is made from the seed.")
+    ] = None,
     seconds: Annotated[float, typer.Option(min=8.0, max=600.0, help="Of both runs together.")] = 12.0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**62, help="Of the failures; none: a new one.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**62, help="Of the failures; none: a new one.")
+    ] = None,
     planes: Annotated[int, typer.Option(min=3, max=16)] = 8,
     evs: Annotated[int, typer.Option(min=2, max=64, help="Paths of each plane.")] = 16,
-    out: Annotated[Path, typer.Option("--out", help="Where the picture and the received file go.")] = Path("demo-out"),
+    out: Annotated[Path, typer.Option("--out", help="Where the picture and the received file go.")] = Path(
+        "demo-out"
+    ),
 ) -> None:
     """Move a file between two processes over 8 planes x 16 paths while planes and paths fail.
 
-    One plane is cut in both directions and healed later, one path loses 5 %, another goes black. Then the same
-    transfer runs pinned to one path. The bytes are verified, the promises checked, and a picture is drawn.
+    One plane is cut in both directions and healed later, one path loses 5 %, another goes black. Then the
+    same transfer runs pinned to one path. The bytes are verified, the promises checked, and a picture is
+    drawn.
 
     \b
     softmrc demo
@@ -43,7 +50,9 @@ def demo(
     Exit codes: 0 every promise holds, 1 one does not, 2 wrong use, 130 interrupted.
     """
     with guard("demo", json):
-        result = _demo(path, seconds, json, secrets.randbelow(1 << 31) if seed is None else seed, planes, evs, out)
+        result = _demo(
+            path, seconds, json, secrets.randbelow(1 << 31) if seed is None else seed, planes, evs, out
+        )
     if json:
         put_json(result)
     else:

@@ -30,7 +30,9 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print one JSON obj
         findings = advice(host)
     works = (host.ipv4 or host.ipv6) and not host.core.startswith("missing")
     if json:
-        put_json({"works": works, **host.to_json(), "use": uses(host), "advice": [f.__dict__ for f in findings]})
+        put_json(
+            {"works": works, **host.to_json(), "use": uses(host), "advice": [f.__dict__ for f in findings]}
+        )
     else:
         _print(host, works)
         for finding in findings:
@@ -65,13 +67,18 @@ def _print(host: Host, works: bool) -> None:
         kind = "loopback" if plane.loopback else "link-local" if plane.link_local else ""
         rate = f"{plane.mbit} Mbit/s" if plane.mbit else ""
         state = "up" if plane.up else "down"
-        typer.echo(f"  {plane.interface:12} {plane.address:40} mtu {plane.mtu:<6} {state:5} {rate} {kind}".rstrip())
+        typer.echo(
+            f"  {plane.interface:12} {plane.address:40} mtu {plane.mtu:<6} {state:5} {rate} {kind}".rstrip()
+        )
     typer.echo(f"IPv4 {yes(host.ipv4)}, IPv6 {yes(host.ipv6)}, flow labels {yes(host.flow_labels)}")
     typer.echo(f"UDP GSO {yes(host.gso)}, UDP GRO {yes(host.gro)}, ECN readable {yes(host.ecn_readable)}")
     typer.echo(f"receive buffer {host.rcvbuf_granted} bytes granted (rmem_max {host.rmem_max})")
     typer.echo(f"send buffer {host.sndbuf_granted} bytes granted (wmem_max {host.wmem_max})")
     where = ", ".join(host.seg6_enabled) or "no interface"
-    typer.echo(f"SRv6 {'in the kernel, on for ' + where if host.seg6 else 'not in the kernel'}; raw sockets {yes(host.raw_sockets)}")
+    typer.echo(
+        f"SRv6 {'in the kernel, on for ' + where if host.seg6 else 'not in the kernel'}; "
+        f"raw sockets {yes(host.raw_sockets)}"
+    )
     use = uses(host)
     planes = use["planes"]
     assert isinstance(planes, list)

@@ -1,4 +1,7 @@
-"""What this host offers, found by trying: planes, socket options, kernel settings. Reads and probes, changes nothing."""
+"""What this host offers, found by trying.
+
+Planes, socket options, kernel settings. Reads and probes, changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +109,9 @@ def _addresses() -> list[tuple[str, str, int]]:
             for address in link.get("addr_info", [])
             if "local" in address
         ]
-        return [(i, f"{a}%{i}" if ipaddress.ip_address(a).is_link_local and f == 6 else a, f) for i, a, f in found]
+        return [
+            (i, f"{a}%{i}" if ipaddress.ip_address(a).is_link_local and f == 6 else a, f) for i, a, f in found
+        ]
     except (OSError, subprocess.SubprocessError, ValueError, KeyError):
         return _addresses_without_ip()
 
@@ -136,7 +141,9 @@ def _planes() -> list[PlaneFound]:
         state = _read(f"{base}/operstate")
         speed = _number(f"{base}/speed") if state == "up" else 0
         planes.append(
-            PlaneFound(name, address, family, _number(f"{base}/mtu"), state in ("up", "unknown"), max(0, speed))
+            PlaneFound(
+                name, address, family, _number(f"{base}/mtu"), state in ("up", "unknown"), max(0, speed)
+            )
         )
     return planes
 
@@ -156,8 +163,14 @@ def _try_options(host: Host) -> None:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
             host.ipv6 = _try(lambda: probe.bind(("::1", 0)))
             # in6_flowlabel_req: destination, label, action get, share any, flags create
-            request = socket.inet_pton(socket.AF_INET6, "::1") + struct.pack(">I", 0x4D5A1) + struct.pack("=BBHHHI", 0, 255, 1, 6, 0, 0)
-            host.flow_labels = _try(lambda: probe.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, request))
+            request = (
+                socket.inet_pton(socket.AF_INET6, "::1")
+                + struct.pack(">I", 0x4D5A1)
+                + struct.pack("=BBHHHI", 0, 255, 1, 6, 0, 0)
+            )
+            host.flow_labels = _try(
+                lambda: probe.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, request)
+            )
             host.flow_labels &= _try(lambda: probe.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1))
     except OSError:
         host.ipv6 = False
@@ -187,7 +200,9 @@ def inspect() -> Host:
     host.seg6 = (conf / "all" / "seg6_enabled").exists()
     if host.seg6:
         host.seg6_enabled = sorted(
-            p.name for p in conf.iterdir() if p.name not in ("all", "default") and _read(f"{p}/seg6_enabled") == "1"
+            p.name
+            for p in conf.iterdir()
+            if p.name not in ("all", "default") and _read(f"{p}/seg6_enabled") == "1"
         )
     try:
         from softmrc import _core
@@ -221,7 +236,11 @@ def advice(host: Host) -> list[Finding]:
         )
     if not host.ipv6:
         found.append(
-            Finding("IPv6 is off", "no flow labels and no SRv6; paths differ by source port", "sysctl -w net.ipv6.conf.all.disable_ipv6=0")
+            Finding(
+                "IPv6 is off",
+                "no flow labels and no SRv6; paths differ by source port",
+                "sysctl -w net.ipv6.conf.all.disable_ipv6=0",
+            )
         )
     elif not host.flow_labels:
         found.append(

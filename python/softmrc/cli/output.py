@@ -15,7 +15,19 @@ from typing import NoReturn
 
 import typer
 
-__all__ = ["FAILED", "INCOMPLETE", "INTERRUPTED", "REFUSED", "USAGE", "fail", "guard", "human_bytes", "human_rate", "note", "put_json"]
+__all__ = [
+    "FAILED",
+    "INCOMPLETE",
+    "INTERRUPTED",
+    "REFUSED",
+    "USAGE",
+    "fail",
+    "guard",
+    "human_bytes",
+    "human_rate",
+    "note",
+    "put_json",
+]
 
 FAILED = 1
 USAGE = 2

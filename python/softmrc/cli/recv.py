@@ -20,20 +20,26 @@ __all__ = ["recv"]
 
 def recv(
     listen: Annotated[str, typer.Option(metavar="ADDR[,ADDR...]", help="Local addresses, one per plane.")],
-    directory: Annotated[Path, typer.Option("--dir", metavar="OUT", help="Where files go; made when missing.")],
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="OUT", help="Where files go; made when missing.")
+    ],
     token: Annotated[
         str | None,
-        typer.Option(envvar="SOFTMRC_TOKEN", help="Shared secret senders must know; none: one is made and printed."),
+        typer.Option(
+            envvar="SOFTMRC_TOKEN", help="Shared secret senders must know; none: one is made and printed."
+        ),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="TCP port of connection set-up; 0: a free one.")] = 4791,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="TCP port of connection set-up; 0: a free one.")
+    ] = 4791,
     once: Annotated[bool, typer.Option("--once", help="End after one transfer.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON objects, one a line.")] = False,
 ) -> None:
     """Receive files and directories into OUT.
 
-    Unfinished files are kept in OUT/.softmrc-partial; when either side dies, run the same commands again and only what
-    is missing is sent. A file gets its name after it was verified (SHA-256) and is on disk; until then an older file of
-    that name stays as it is. Nothing outside of OUT is ever written.
+    Unfinished files are kept in OUT/.softmrc-partial; when either side dies, run the same commands again and
+    only what is missing is sent. A file gets its name after it was verified (SHA-256) and is on disk; until
+    then an older file of that name stays as it is. Nothing outside of OUT is ever written.
 
     \b
     softmrc recv --listen 10.0.0.2,10.1.0.2 --dir in
@@ -51,7 +57,9 @@ def recv(
         raise typer.Exit(INCOMPLETE)
 
 
-def _receive(listen: str, directory: Path, token: str | None, port: int, once: bool, json: bool) -> Outcome | None:
+def _receive(
+    listen: str, directory: Path, token: str | None, port: int, once: bool, json: bool
+) -> Outcome | None:
     from softmrc.endpoint import Endpoint
     from softmrc.errors import UsageError
     from softmrc.transfer.addresses import parse_address_list, show_address
@@ -64,9 +72,14 @@ def _receive(listen: str, directory: Path, token: str | None, port: int, once: b
     secret = token or secrets.token_urlsafe(16)
     tree = Tree(os.fspath(directory))
     try:
-        with Endpoint(*addresses, hold_time=20.0) as endpoint, endpoint.listen(port=port, token=secret) as listener:
+        with (
+            Endpoint(*addresses, hold_time=20.0) as endpoint,
+            endpoint.listen(port=port, token=secret) as listener,
+        ):
             if json:
-                put_json({"event": "listening", "addresses": addresses, "port": listener.port, "token": secret})
+                put_json(
+                    {"event": "listening", "addresses": addresses, "port": listener.port, "token": secret}
+                )
             else:
                 note(f"receiving into {tree.path}")
                 for address in addresses:
@@ -97,7 +110,9 @@ class _Reporter:
             if self._json or time.monotonic() - self._last < 2.0:
                 return
             self._last = time.monotonic()
-            note(f"{outcome.peer}: {human_bytes(outcome.bytes_received)} of {human_bytes(outcome.bytes_total)}")
+            note(
+                f"{outcome.peer}: {human_bytes(outcome.bytes_received)} of {human_bytes(outcome.bytes_total)}"
+            )
         elif self._json:
             put_json({"event": what, **outcome.__dict__})
         elif what == "start":
@@ -117,6 +132,9 @@ class _Reporter:
                 f"in {outcome.seconds:.1f} s ({rate}){kept}; verified"
             )
         elif outcome.interrupted:
-            note(f"{outcome.peer}: interrupted ({outcome.error or 'the sender left'}); what came is kept for the next try")
+            note(
+                f"{outcome.peer}: interrupted ({outcome.error or 'the sender left'}); "
+                "what came is kept for the next try"
+            )
         else:
             note(f"{outcome.peer}: failed: {outcome.error}")

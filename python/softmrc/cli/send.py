@@ -18,15 +18,19 @@ __all__ = ["send"]
 
 
 def send(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH... DEST[,DEST...]", help="What to send, and where to.")],
-    token: Annotated[str | None, typer.Option(envvar="SOFTMRC_TOKEN", help="The receiver's shared secret.")] = None,
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH... DEST[,DEST...]", help="What to send, and where to.")
+    ],
+    token: Annotated[
+        str | None, typer.Option(envvar="SOFTMRC_TOKEN", help="The receiver's shared secret.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
     """Send files and whole directories to `softmrc recv`.
 
-    DEST is host[:port] or [v6]:port, one per plane with commas between; one alone is enough, the receiver names its
-    other planes. When either side dies, run the same command again: what has arrived is compared by hash and not sent
-    twice. Links and special files are left out and named.
+    DEST is host[:port] or [v6]:port, one per plane with commas between; one alone is enough, the receiver
+    names its other planes. When either side dies, run the same command again: what has arrived is compared by
+    hash and not sent twice. Links and special files are left out and named.
 
     \b
     softmrc send model.ckpt 10.0.0.2
@@ -71,7 +75,8 @@ def _send(paths: list[str], destination: str, token: str | None, json: bool) -> 
         rate = progress.bytes_sent / seconds
         kept = f", {human_bytes(progress.bytes_kept)} were there already" if progress.bytes_kept else ""
         note(
-            f"{progress.files_done} of {progress.files_total} files, {human_bytes(progress.bytes_sent)} in {seconds:.1f} s "
+            f"{progress.files_done} of {progress.files_total} files, "
+            f"{human_bytes(progress.bytes_sent)} in {seconds:.1f} s "
             f"({human_bytes(rate)}/s){kept}; verified end to end"
         )
     return {
@@ -165,7 +170,8 @@ def _show_bar(progress: Progress, connection: Connection, ended: threading.Event
     from softmrc.errors import MrcError
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(),
+        TransferSpeedColumn(), TimeRemainingColumn(),
         TextColumn("{task.fields[paths]}"),
     )  # fmt: skip
     with Bar(*columns, console=Console(stderr=True)) as bar:

@@ -1,6 +1,7 @@
 """What is computed from the samples of a run: pure functions on cumulative series.
 
-A series is a list of (time in ns, counter) in order of time. Between samples the counter is taken as a straight line.
+A series is a list of (time in ns, counter) in order of time. Between samples the counter is taken as a
+straight line.
 """
 
 from __future__ import annotations

@@ -22,7 +22,10 @@ RATE_BPS = 60_000_000
 QUEUE_BYTES = 512 << 10
 ECN_BYTES = 80 << 10
 DELAY_S = 0.004
-"""Propagation of each plane. Longer than what a busy host makes a process wait, so that the network decides."""
+"""Propagation of each plane.
+
+Longer than what a busy host makes a process wait, so that the network decides.
+"""
 LOSS_PPM = 50_000
 SETTLE_S = 0.5
 """Start of a run that is not judged."""
@@ -62,7 +65,10 @@ class Times:
 
 @dataclass(frozen=True)
 class Harm:
-    """Which plane is cut, and on which planes one path each goes bad. 1-based; `index` counts a plane's EVs from 0."""
+    """Which plane is cut, and on which planes one path each goes bad.
+
+    1-based; `index` counts a plane's EVs from 0.
+    """
 
     cut_plane: int
     lossy_plane: int

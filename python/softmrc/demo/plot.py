@@ -47,7 +47,14 @@ def _one(axis: Any, run: Run, title: str) -> None:
     axis.axvspan(times.cut, times.heal, color=_RED, alpha=0.12, label=f"plane {run.plan.harm.cut_plane} cut")
     if not run.pinned:
         fair = before * (run.planes - 1) / run.planes
-        axis.plot([times.cut, times.heal], [fair, fair], "--", color=_RED, linewidth=1, label="surviving planes' share")
+        axis.plot(
+            [times.cut, times.heal],
+            [fair, fair],
+            "--",
+            color=_RED,
+            linewidth=1,
+            label="surviving planes' share",
+        )
         axis.axvspan(times.lossy, times.lossy_end, color=_ORANGE, alpha=0.15, label="one path loses 5 %")
         axis.axvspan(times.black, times.black_end, ymax=0.06, color=_BLACK, alpha=0.6, label="one path black")
     axis.set_title(title, fontsize=10)

@@ -1,7 +1,8 @@
 """The receiving process of the demonstration: places, verifies, counts.
 
-Talks JSON lines with its parent: one configuration on stdin, then `ready`, `sample` and `result` on stdout. Every chunk
-is hashed in place, copied into the output file and wiped, so that bytes which were not sent again cannot pass.
+Talks JSON lines with its parent: one configuration on stdin, then `ready`, `sample` and `result` on stdout.
+Every chunk is hashed in place, copied into the output file and wiped, so that bytes which were not sent again
+cannot pass.
 """
 
 from __future__ import annotations
@@ -125,7 +126,9 @@ def main() -> None:
     """Run the receiving end as told on stdin."""
     config = json.loads(sys.stdin.readline())
     landing = mmap.mmap(-1, CHUNK * SLOTS)
-    planes = [Plane(address=a, evs=config["evs"], bits_per_second=config["rate_bps"]) for a in config["addresses"]]
+    planes = [
+        Plane(address=a, evs=config["evs"], bits_per_second=config["rate_bps"]) for a in config["addresses"]
+    ]
     with Endpoint(*planes, seed=config["seed"], name="demo receiver", **config["knobs"]) as endpoint:
         sink = _Sink(landing, config)
         # The listener owns the window it exposes: it stays open while the peer writes.

@@ -1,4 +1,7 @@
-"""One run of the demonstration: starts the two processes, tells them when things fail, and collects what they report."""
+"""One run of the demonstration.
+
+Starts the two processes, tells them when things fail, and collects what they report.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,12 @@ from softmrc.errors import MrcError
 
 __all__ = ["KNOBS", "DemoError", "Run", "Source", "execute"]
 
-KNOBS: dict[str, Any] = {"hold_time": 20.0, "base_rtt": 0.008, "min_ack_timeout": 0.1, "reorder_min_time": 0.006}
+KNOBS: dict[str, Any] = {
+    "hold_time": 20.0,
+    "base_rtt": 0.008,
+    "min_ack_timeout": 0.1,
+    "reorder_min_time": 0.006,
+}
 """A busy two-core host lets a process wait for milliseconds: less patience would blame paths for it."""
 _LEAD_S = 0.3
 _DRAIN_S = 10.0
@@ -124,7 +132,7 @@ class _Process:
     def __init__(self, module: str, lines: queue.Queue[tuple[str, dict[str, Any]]], name: str) -> None:
         self._name = name
         self._lines = lines
-        self._errors = tempfile.TemporaryFile("w+")
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by end()
         self._process = subprocess.Popen(
             [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
@@ -153,7 +161,11 @@ class _Process:
         """Return the last words of the process."""
         self._errors.seek(0)
         text = self._errors.read()
-        words = [line for line in text.splitlines() if ": " in line and not line.startswith((" ", "nanobind", "Traceback"))]
+        words = [
+            line
+            for line in text.splitlines()
+            if ": " in line and not line.startswith((" ", "nanobind", "Traceback"))
+        ]
         if os.environ.get("SOFTMRC_DEBUG"):
             sys.stderr.write(text)
         return f"the {self._name} process ended early: {words[-1] if words else 'no message'}"
@@ -200,7 +212,9 @@ def execute(plan: Plan, source: Source, out: str, pinned: bool, watch: Callable[
     return run
 
 
-def _wait_for(key: str, processes: dict[str, _Process], lines: queue.Queue[tuple[str, dict[str, Any]]]) -> Any:
+def _wait_for(
+    key: str, processes: dict[str, _Process], lines: queue.Queue[tuple[str, dict[str, Any]]]
+) -> Any:
     end = time.monotonic() + 30.0
     while True:
         try:
@@ -245,7 +259,8 @@ def _tell_failures(run: Run, processes: dict[str, _Process]) -> None:
     def at(seconds: float) -> float:
         return run.at_ns(seconds) / 1e9
 
-    cut = {"plane": run.cut_plane, "down": True, "start": at(times.cut), "stop": at(times.heal)}
+    cut: dict[str, Any] = {"plane": run.cut_plane, "down": True}
+    cut |= {"start": at(times.cut), "stop": at(times.heal)}
     rules = [cut]
     lossy: dict[str, Any] | None = None
     if not run.pinned:

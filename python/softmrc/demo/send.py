@@ -1,7 +1,7 @@
 """The sending process of the demonstration: repeats a file until the time is over, and reports its paths.
 
-Talks JSON lines with its parent: one configuration on stdin, then `connected`, a start on stdin, then `sample`,
-`event` and `result` on stdout.
+Talks JSON lines with its parent: one configuration on stdin, then `connected`, a start on stdin, then
+`sample`, `event` and `result` on stdout.
 """
 
 from __future__ import annotations
@@ -65,7 +65,12 @@ class _Watch:
             evs = {e["ev"] for e in events}
             which = f"path {evs.pop():#x}" if len(evs) == 1 else f"{len(evs)} paths"
             why = {e["reason"] for e in events} - {"none"}
-            put(event=[events[0]["at_ns"], f"plane {plane}: {which} {what}" + (f" ({', '.join(sorted(why))})" if why else "")])
+            put(
+                event=[
+                    events[0]["at_ns"],
+                    f"plane {plane}: {which} {what}" + (f" ({', '.join(sorted(why))})" if why else ""),
+                ]
+            )
 
     def _extend_lossy(self, now: int, paths: tuple[PathStats, ...]) -> None:
         """A lossy path that lost nothing in its window by luck stays lossy until it does."""
@@ -116,7 +121,9 @@ class _Source:
 
     def _room(self, wait_s: float) -> bool:
         with self._moved:
-            return self._moved.wait_for(lambda: bool(self.failed) or self.sent - self._verified < SLOTS, wait_s)
+            return self._moved.wait_for(
+                lambda: bool(self.failed) or self.sent - self._verified < SLOTS, wait_s
+            )
 
     def run(self, end_ns: int) -> None:
         """Send until the time is over."""
@@ -146,7 +153,9 @@ class _Source:
 def main() -> None:
     """Run the sending end as told on stdin."""
     config = json.loads(sys.stdin.readline())
-    planes = [Plane(address=a, evs=config["evs"], bits_per_second=config["rate_bps"]) for a in config["addresses"]]
+    planes = [
+        Plane(address=a, evs=config["evs"], bits_per_second=config["rate_bps"]) for a in config["addresses"]
+    ]
     with open(config["source"], "rb") as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     with Endpoint(*planes, seed=config["seed"], name="demo sender", **config["knobs"]) as endpoint:

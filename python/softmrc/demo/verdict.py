@@ -82,16 +82,24 @@ def broken_promises(keys: dict[str, Any]) -> list[str]:
     if keys["qp_errors"]:
         broken.append(f"{keys['qp_errors']} errors of the connection: {'; '.join(keys['errors'])}")
     if keys["min_bin_after_cut_ratio"] < LIMITS["min_bin_after_cut_ratio"]:
-        broken.append(f"a 100 ms bin of the outage has {keys['min_bin_after_cut_ratio']:.2f} of its share, 0.80 is promised")
+        broken.append(
+            f"a 100 ms bin of the outage has {keys['min_bin_after_cut_ratio']:.2f} of its share, "
+            "0.80 is promised"
+        )
     if keys["last_packet_on_cut_path_ms"] > LIMITS["last_packet_on_cut_path_ms"]:
-        broken.append(f"data went into the cut plane for {keys['last_packet_on_cut_path_ms']:.0f} ms, 50 are promised")
+        broken.append(
+            f"data went into the cut plane for {keys['last_packet_on_cut_path_ms']:.0f} ms, 50 are promised"
+        )
     if keys["recovered_share"] < LIMITS["recovered_share"]:
-        broken.append(f"the healed plane carries {keys['recovered_share']:.2f} of its share, 0.90 is promised")
+        broken.append(
+            f"the healed plane carries {keys['recovered_share']:.2f} of its share, 0.90 is promised"
+        )
     if not keys["assumed_bad_exact"]:
         bad = {(e["plane"], e["ev"]) for e in keys["assumed_bad"]}
         harmed = {(e["plane"], e["ev"]) for e in keys["harmed"]}
         broken.append(
-            f"paths assumed bad are not the harmed ones: {len(bad - harmed)} without harm, {len(harmed - bad)} not noticed"
+            f"paths assumed bad are not the harmed ones: {len(bad - harmed)} without harm, "
+            f"{len(harmed - bad)} not noticed"
         )
     if not keys["lossy_path_lost"]:
         broken.append("the lossy path lost nothing")

@@ -27,7 +27,9 @@ class View:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        self._live = (
+            Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        )
         self._next = 0.0
         self._said = 0
         self._title = ""
@@ -37,7 +39,9 @@ class View:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -88,8 +92,13 @@ class View:
         seconds = max(0.0, (time.monotonic_ns() - run.start_ns) / 1e9)
         rtx = int(run.rtx[-1][1]) if run.rtx else 0
         head = Text(f"{self._title}\n", "bold")
-        head.append(f"{seconds:5.1f} of {run.plan.times.end:.0f} s   goodput {total:4.0f} Mbit/s   ", "default")
-        head.append(f"retransmissions {rtx}   window {run.cwnd // 1000} kB   round trip {run.srtt_us / 1000:.1f} ms", "default")
+        head.append(
+            f"{seconds:5.1f} of {run.plan.times.end:.0f} s   goodput {total:4.0f} Mbit/s   ", "default"
+        )
+        head.append(
+            f"retransmissions {rtx}   window {run.cwnd // 1000} kB   round trip {run.srtt_us / 1000:.1f} ms",
+            "default",
+        )
         events = Text()
         for at, what in self._happened(run)[-_EVENTS:]:
             events.append(f"{(at - run.start_ns) / 1e9:6.2f} s  {what}\n")

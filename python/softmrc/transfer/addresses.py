@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from softmrc.errors import UsageError
 
-__all__ = ["DEFAULT_PORT", "Destination", "local_address_for", "parse_address_list", "parse_destinations", "show_address"]
+__all__ = [
+    "DEFAULT_PORT",
+    "Destination",
+    "local_address_for",
+    "parse_address_list",
+    "parse_destinations",
+    "show_address",
+]
 
 DEFAULT_PORT = 4791
 """TCP port of connection set-up when none is given."""
@@ -68,7 +75,9 @@ def parse_destinations(text: str) -> list[Destination]:
         raise UsageError("no destination given")
     ports = {port for _, port in found if port is not None}
     if len(ports) > 1:
-        raise UsageError(f"'{text}': the receiver listens on one port, not on {' and '.join(map(str, sorted(ports)))}")
+        raise UsageError(
+            f"'{text}': the receiver listens on one port, not on {' and '.join(map(str, sorted(ports)))}"
+        )
     port = ports.pop() if ports else DEFAULT_PORT
     return [Destination(host, port) for host, _ in found]
 
@@ -87,9 +96,13 @@ def parse_address_list(text: str) -> list[str]:
         try:
             address = ipaddress.ip_address(host)
         except ValueError:
-            raise UsageError(f"'{part}' is not an IPv4 or IPv6 address; `softmrc doctor` lists the ones of this host") from None
+            raise UsageError(
+                f"'{part}' is not an IPv4 or IPv6 address; `softmrc doctor` lists the ones of this host"
+            ) from None
         if address.is_unspecified:
-            raise UsageError(f"'{part}': a plane needs an address of its own; `softmrc doctor` lists the ones of this host")
+            raise UsageError(
+                f"'{part}': a plane needs an address of its own; `softmrc doctor` lists the ones of this host"
+            )
         if host in found:
             raise UsageError(f"'{part}' is given twice")
         found.append(host)

@@ -1,7 +1,8 @@
 """One file on its way in: an unfinished file that the peer writes into, and the proof that it is right.
 
-The unfinished file is mapped and registered, so packets are placed straight into the page cache. A chunk counts once it
-was hashed in place and written into the journal; the file counts once the whole of it was hashed.
+The unfinished file is mapped and registered, so packets are placed straight into the page cache. A chunk
+counts once it was hashed in place and written into the journal; the file counts once the whole of it was
+hashed.
 """
 
 from __future__ import annotations
@@ -92,10 +93,13 @@ class IncomingFile:
             was = os.fstat(self._fd).st_size
             if was != entry.size:
                 os.ftruncate(self._fd, 0)
-            # Every block is allocated now: a full disk is an error here instead of a fatal signal on a later write.
+            # Every block is allocated now: a full disk is an error here instead of a fatal signal on a later
+            # write.
             os.posix_fallocate(self._fd, 0, entry.size)
             self._map = mmap.mmap(self._fd, entry.size)
-            self._journal = Journal(tree.open_staging(self.key + ".journal"), entry.name, entry.size, self.chunk)
+            self._journal = Journal(
+                tree.open_staging(self.key + ".journal"), entry.name, entry.size, self.chunk
+            )
             if was != entry.size and self._journal.hashes:
                 self._journal.forget_all()
             self._check_claims()
@@ -103,7 +107,8 @@ class IncomingFile:
             self.close()
             hint = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
             raise TargetError(
-                f"cannot make room for '{printable(entry.name)}' ({entry.size} bytes) in {tree.path}: {reason(error)}{hint}"
+                f"cannot make room for '{printable(entry.name)}' ({entry.size} bytes) "
+                f"in {tree.path}: {reason(error)}{hint}"
             ) from error
         except BaseException:
             self.close()
@@ -170,13 +175,17 @@ class IncomingFile:
             TargetError: the hash of the whole differs, or the disk refused it.
         """
         if len(self.hashes) != self.count:
-            raise ProtocolError(f"'{printable(self.entry.name)}' ends with {self.count - len(self.hashes)} chunks missing")
+            raise ProtocolError(
+                f"'{printable(self.entry.name)}' ends with {self.count - len(self.hashes)} chunks missing"
+            )
         self._advance()
         shown = printable(self.entry.name)
         if self._whole.digest() != expected:
             assert self._journal is not None
             self._journal.forget_all()
-            raise TargetError(f"'{shown}': the SHA-256 of the whole file differs from the sender's; send it again")
+            raise TargetError(
+                f"'{shown}': the SHA-256 of the whole file differs from the sender's; send it again"
+            )
         self._release()
         try:
             os.fsync(self._fd)

@@ -1,7 +1,7 @@
 """Which names a sender may give to files: relative, inside of the target, and storable.
 
-Decides about names only; that no link is followed on the way to them is `tree.Tree`'s part. Names travel as text with
-surrogate escapes, so that any byte sequence a POSIX file system allows survives.
+Decides about names only; that no link is followed on the way to them is `tree.Tree`'s part. Names travel as
+text with surrogate escapes, so that any byte sequence a POSIX file system allows survives.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ MAX_DEPTH = 128
 
 def printable(name: str) -> str:
     """Return the name fit for a terminal: control characters and stray bytes become escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in name)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in name
+    )
 
 
 def split_name(name: object) -> tuple[str, ...]:
@@ -36,8 +38,8 @@ def split_name(name: object) -> tuple[str, ...]:
         name: relative path with "/" between components, any type (it comes from the network).
 
     Raises:
-        NameRefusedError: not text, empty, absolute, with "." or ".." or empty components, NUL, over-long, or the name
-            of the staging directory.
+        NameRefusedError: not text, empty, absolute, with "." or ".." or empty components, NUL, over-long, or
+        the name of the staging directory.
     """
     if not isinstance(name, str):
         raise NameRefusedError("a file name is not text")
@@ -95,7 +97,9 @@ def refuse_clashes(entries: Iterable[tuple[tuple[str, ...], bool]], ignore_case:
         other, other_dir, other_listed = known
         names = f"'{printable('/'.join(parts))}' and '{printable('/'.join(other))}'"
         if other != parts:
-            raise NameRefusedError(f"{names} differ only in case or spelling, which the target directory cannot keep apart")
+            raise NameRefusedError(
+                f"{names} differ only in case or spelling, which the target directory cannot keep apart"
+            )
         if is_dir != other_dir:
             raise NameRefusedError(f"'{printable('/'.join(parts))}' is both a file and a directory")
         if listed and other_listed:

@@ -1,7 +1,7 @@
 """One file on its way out: read in order, hashed as it is read, and watched for changes.
 
-Chunks are copied into registered buffers before they are sent, so what is hashed is exactly what is sent, and a file
-that shrinks under us is an error instead of a fatal signal.
+Chunks are copied into registered buffers before they are sent, so what is hashed is exactly what is sent, and
+a file that shrinks under us is an error instead of a fatal signal.
 """
 
 from __future__ import annotations
@@ -128,9 +128,14 @@ class OutgoingFile:
             SourceError: size, time or kind differ.
         """
         info = os.fstat(self._fd)
-        same = stat.S_ISREG(info.st_mode) and (info.st_size, info.st_mtime_ns) == (self.entry.size, self.entry.mtime_ns)
+        same = stat.S_ISREG(info.st_mode) and (info.st_size, info.st_mtime_ns) == (
+            self.entry.size,
+            self.entry.mtime_ns,
+        )
         if not same:
-            raise SourceError(f"{self.path} changed while it was sent; run the same command again when it rests")
+            raise SourceError(
+                f"{self.path} changed while it was sent; run the same command again when it rests"
+            )
 
     def close(self) -> None:
         """Close the file. Idempotent."""

@@ -73,14 +73,19 @@ def scan(paths: list[str]) -> Source:
         except OSError as error:
             raise SourceError(f"cannot send {path}: {error.strerror}") from error
         if stat.S_ISLNK(info.st_mode):
-            raise SourceError(f"cannot send {path}: it is a symbolic link; name its target {os.path.realpath(path)} instead")
+            raise SourceError(
+                f"cannot send {path}: it is a symbolic link; name its target {os.path.realpath(path)} instead"
+            )
         if not stat.S_ISREG(info.st_mode) and not stat.S_ISDIR(info.st_mode):
             raise SourceError(f"cannot send {path}: it is a {_kind(info.st_mode)}")
         top = os.path.basename(os.path.abspath(path))
         if not top:
             raise SourceError(f"cannot send {path}: it has no name of its own")
         if top in tops:
-            raise SourceError(f"{tops[top]} and {path} would both be named '{printable(top)}'; send them one after the other")
+            raise SourceError(
+                f"{tops[top]} and {path} would both be named '{printable(top)}'; "
+                "send them one after the other"
+            )
         tops[top] = path
         for found in _walk(path, (top,), info, source):
             split_name(found.entry.name)

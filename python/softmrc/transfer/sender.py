@@ -1,4 +1,4 @@
-"""The sending side: one loop that keeps a bounded number of chunks in flight and listens to what the receiver verified.
+"""The sending side: one loop that keeps a bounded number of chunks in flight and hears what was verified.
 
 Decides what is sent next; leaves reading and hashing to `outgoing`, paths and repair to the connection.
 """
@@ -169,10 +169,13 @@ class Sender:
     @staticmethod
     def _gone(error: MrcError) -> MrcError:
         if isinstance(error, PeerClosedError):
-            return PeerError("the receiver went away before everything was stored; start it and run the same command again")
+            return PeerError(
+                "the receiver went away before everything was stored; start it and run the same command again"
+            )
         return error
 
-    # --- events -------------------------------------------------------------------------------------------------
+    # --- events
+    # -------------------------------------------------------------------------------------------------
 
     def _take(self, block: bool) -> bool:
         """Handle one event; False: there is none."""
@@ -240,7 +243,10 @@ class Sender:
             return
         file.tries[index] = file.tries.get(index, 1) + 1
         if file.tries[index] > MAX_TRIES:
-            raise TargetError(f"chunk {index} of {file.path} arrives damaged again and again; check memory and disk of both hosts")
+            raise TargetError(
+                f"chunk {index} of {file.path} arrives damaged again and again; "
+                "check memory and disk of both hosts"
+            )
         file.again.append(index)
 
     def _on_stored(self, message: dict[str, Any]) -> None:
@@ -252,7 +258,8 @@ class Sender:
         del self._open[file.number]
         file.close()
 
-    # --- sending ------------------------------------------------------------------------------------------------
+    # --- sending
+    # ------------------------------------------------------------------------------------------------
 
     def _open_ahead(self) -> None:
         while self._waiting and len(self._open) < OPEN_FILES:
@@ -292,7 +299,8 @@ class Sender:
             return False
         for file in list(self._open.values()):
             if file.broken is not None:
-                # Given up only when nothing of it is under way: the receiver then closes the memory it goes to.
+                # Given up only when nothing of it is under way: the receiver then closes the memory it goes
+                # to.
                 if file.unverified:
                     continue
                 self._give_up(file.number, self._source.entries[file.number], file.broken)

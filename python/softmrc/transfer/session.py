@@ -1,7 +1,7 @@
 """One peer of a receiver: what it may say when, and what is answered.
 
-Three threads: the session itself hashes and answers; two readers put messages and immediates into its queue. The queue
-is bounded, so a peer that talks too much is held back by the transport.
+Three threads: the session itself hashes and answers; two readers put messages and immediates into its queue.
+The queue is bounded, so a peer that talks too much is held back by the transport.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class Session(threading.Thread):
         self._stored: set[int] = set()
         self._replaced = False
 
-    # --- the thread ---------------------------------------------------------------------------------------------
+    # --- the thread
+    # ---------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Serve the peer."""
@@ -106,7 +107,9 @@ class Session(threading.Thread):
             self._end()
 
     def _end(self) -> None:
-        self.counts = self.outcome.complete or (self.outcome.error is not None and not self.outcome.interrupted)
+        self.counts = self.outcome.complete or (
+            self.outcome.error is not None and not self.outcome.interrupted
+        )
         self._ended.set()
         for slot in list(self._slots.values()):
             with contextlib.suppress(MrcError, OSError):
@@ -154,7 +157,8 @@ class Session(threading.Thread):
         except MrcError:
             pass  # the reader of messages reports it
 
-    # --- messages -----------------------------------------------------------------------------------------------
+    # --- messages
+    # -----------------------------------------------------------------------------------------------
 
     def _handle(self, message: dict[str, Any]) -> bool:
         """Act on a message; False: the peer is done."""
@@ -208,7 +212,9 @@ class Session(threading.Thread):
             raise ProtocolError(f"an offer lists at most {MAX_ENTRIES} entries")
         version = integer(message, "version", 1 << 31)
         if version != VERSION:
-            raise ProtocolError(f"the sender speaks version {version} of the transfer, this end {VERSION}; update both")
+            raise ProtocolError(
+                f"the sender speaks version {version} of the transfer, this end {VERSION}; update both"
+            )
         self._entries += [Entry.from_json(e) for e in batch]
         if message.get("last") is not True:
             return
@@ -236,7 +242,8 @@ class Session(threading.Thread):
         free = tree.free_bytes()
         if needed > free:
             raise TargetError(
-                f"{needed} bytes are needed in {tree.path}, {free} are free; make room and run the same command again"
+                f"{needed} bytes are needed in {tree.path}, {free} are free; "
+                "make room and run the same command again"
             )
 
     def _on_open(self, number: int) -> None:
@@ -342,7 +349,9 @@ class Session(threading.Thread):
                 try:
                     set_attributes(fd, entry)
                 except OSError as error:
-                    raise TargetError(f"cannot set the mode of '{printable(entry.name)}': {reason(error)}") from error
+                    raise TargetError(
+                        f"cannot set the mode of '{printable(entry.name)}': {reason(error)}"
+                    ) from error
         self.outcome.complete = True
         self._connection.send_message(encode("bye", files=self.outcome.files)).wait(10.0)
         return False

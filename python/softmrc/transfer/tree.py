@@ -1,6 +1,7 @@
-"""The target directory, entered by file descriptors only: no link is ever followed, nothing outside is ever touched.
+"""The target directory, entered by file descriptors only: no link is followed, nothing outside is touched.
 
-Decides how files are put aside, found again and moved into place; which names are legal is decided in `names`.
+Decides how files are put aside, found again and moved into place; which names are legal is decided in
+`names`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class Tree:
             self.ignores_case = self._probe_case()
         except OSError as error:
             self.close()
-            raise TargetError(f"cannot keep unfinished files in {self.path}/{STAGING}: {reason(error)}") from error
+            raise TargetError(
+                f"cannot keep unfinished files in {self.path}/{STAGING}: {reason(error)}"
+            ) from error
 
     def _probe_case(self) -> bool:
         name = f"Case-Probe-{os.getpid()}"
@@ -120,7 +123,9 @@ class Tree:
                     inner = os.open(part, _DIR, dir_fd=fd)
                 except OSError as error:
                     where = printable("/".join(parts[: depth + 1]))
-                    raise TargetError(f"cannot enter directory '{where}' in {self.path}: {reason(error)}") from error
+                    raise TargetError(
+                        f"cannot enter directory '{where}' in {self.path}: {reason(error)}"
+                    ) from error
                 os.close(fd)
                 fd = inner
             yield fd
@@ -147,7 +152,9 @@ class Tree:
         """
         with self.directory(parts[:-1], create=False) as fd:
             try:
-                file = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd)
+                file = os.open(
+                    parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd
+                )
             except OSError as error:
                 raise TargetError(f"cannot read '{printable('/'.join(parts))}': {reason(error)}") from error
         if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -166,10 +173,17 @@ class Tree:
             return
         fits = stat.S_ISDIR(info.st_mode) if is_dir else stat.S_ISREG(info.st_mode)
         if not fits:
-            kind = "directory" if stat.S_ISDIR(info.st_mode) else "symbolic link" if stat.S_ISLNK(info.st_mode) else "file"
+            kind = (
+                "directory"
+                if stat.S_ISDIR(info.st_mode)
+                else "symbolic link"
+                if stat.S_ISLNK(info.st_mode)
+                else "file"
+            )
             wanted = "directory" if is_dir else "file"
             raise TargetError(
-                f"'{printable('/'.join(parts))}' exists in {self.path} as a {kind}, a {wanted} is to be received; "
+                f"'{printable('/'.join(parts))}' exists in {self.path} as a {kind}, "
+                f"a {wanted} is to be received; "
                 "move it away first"
             )
 
@@ -185,7 +199,9 @@ class Tree:
                 os.rename(name, parts[-1], src_dir_fd=self._staging, dst_dir_fd=fd)
                 os.fsync(fd)
             except OSError as error:
-                raise TargetError(f"cannot move '{printable('/'.join(parts))}' into place: {reason(error)}") from error
+                raise TargetError(
+                    f"cannot move '{printable('/'.join(parts))}' into place: {reason(error)}"
+                ) from error
 
     def close(self) -> None:
         """Leave the directory; the staging directory goes when it is empty. Idempotent."""

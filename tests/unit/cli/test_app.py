@@ -81,6 +81,8 @@ def test_doctor_json(run):
 
 
 def test_nothing_heavy_is_imported_for_help():
-    code = "import sys, softmrc.cli.app; print(sorted({'matplotlib', 'numpy', 'rich.live'} & set(sys.modules)))"
+    code = (
+        "import sys, softmrc.cli.app; print(sorted({'matplotlib', 'numpy', 'rich.live'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -68,7 +68,13 @@ def test_recovered_share(part, share):
 
 
 def test_last_packet_before_healing():
-    samples = [(10 * MS, 5 * MS), (20 * MS, 18 * MS), (30 * MS, 29 * MS), (120 * MS, 29 * MS), (140 * MS, 131 * MS)]
+    samples = [
+        (10 * MS, 5 * MS),
+        (20 * MS, 18 * MS),
+        (30 * MS, 29 * MS),
+        (120 * MS, 29 * MS),
+        (140 * MS, 131 * MS),
+    ]
     assert metrics.last_before(samples, 20 * MS, 130 * MS) == pytest.approx(9.0)
     assert metrics.last_before(samples, 40 * MS, 130 * MS) == 0
     assert metrics.last_before([], 40, 130) == 0

@@ -7,9 +7,9 @@ import pytest
 from softmrc.demo.verdict import broken_promises, summary
 
 GOOD = {
-    "bytes": 10, "bytes_ok": True, "qp_errors": 0, "min_bin_after_cut_ratio": 0.8, "last_packet_on_cut_path_ms": 50.0,
-    "recovered_share": 0.9, "assumed_bad": [{"plane": 1, "ev": 2}], "harmed": [{"plane": 1, "ev": 2}],
-    "assumed_bad_exact": True, "lossy_path_lost": 1, "errors": [],
+    "bytes": 10, "bytes_ok": True, "qp_errors": 0, "min_bin_after_cut_ratio": 0.8,
+    "last_packet_on_cut_path_ms": 50.0, "recovered_share": 0.9, "assumed_bad": [{"plane": 1, "ev": 2}],
+    "harmed": [{"plane": 1, "ev": 2}], "assumed_bad_exact": True, "lossy_path_lost": 1, "errors": [],
 }  # fmt: skip
 
 

@@ -28,7 +28,9 @@ def test_destinations(text, hosts, port):
     assert parse_destinations(text) == [Destination(h, port) for h in hosts]
 
 
-@pytest.mark.parametrize("text", ["", ",", "a:0", "a:65536", "a:x", "a:", "[fd00::2", "[fd00::2]x", "a:1,b:2", "1:2:3:zz", ":5"])
+@pytest.mark.parametrize(
+    "text", ["", ",", "a:0", "a:65536", "a:x", "a:", "[fd00::2", "[fd00::2]x", "a:1,b:2", "1:2:3:zz", ":5"]
+)
 def test_bad_destinations(text):
     with pytest.raises(UsageError):
         parse_destinations(text)

@@ -22,7 +22,13 @@ def source(tmp_path):
 
 def test_directories_come_first_and_links_are_left_out(source):
     found = scan([str(source) + "/"])
-    assert [e.entry.name for e in found.entries] == ["ckpt", "ckpt/a", "ckpt/b", "ckpt/b/empty", "ckpt/b/zero"]
+    assert [e.entry.name for e in found.entries] == [
+        "ckpt",
+        "ckpt/a",
+        "ckpt/b",
+        "ckpt/b/empty",
+        "ckpt/b/zero",
+    ]
     assert (found.files, found.size) == (2, 1)
     assert [line.rsplit(": ", 1)[1] for line in sorted(found.skipped)] == ["symbolic link", "named pipe"]
 

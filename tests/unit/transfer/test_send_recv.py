@@ -25,7 +25,9 @@ class Recv:
     """A receiving process; its JSON lines."""
 
     def __init__(self, out, *extra):
-        args = command("recv", "--listen", PLANES, "--dir", out, "--port", 0, "--token", "right", "--json", *extra)
+        args = command(
+            "recv", "--listen", PLANES, "--dir", out, "--port", 0, "--token", "right", "--json", *extra
+        )
         self.process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.lines = [json.loads(self.process.stdout.readline())]
         self.port = self.lines[0]["port"]
@@ -41,7 +43,9 @@ class Recv:
 
     def wait_for(self, event, timeout=30):
         with self._more:
-            assert self._more.wait_for(lambda: any(x["event"] == event for x in self.lines), timeout), self.lines
+            assert self._more.wait_for(lambda: any(x["event"] == event for x in self.lines), timeout), (
+                self.lines
+            )
         return next(x for x in self.lines if x["event"] == event)
 
     def end(self, how=signal.SIGKILL):
