@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ __all__ = [
     "human_rate",
     "note",
     "put_json",
+    "quiet_library",
 ]
 
 FAILED = 1
@@ -39,6 +41,11 @@ INTERRUPTED = 130
 def note(text: str) -> None:
     """Say something to the person, not to a program."""
     print(text, file=sys.stderr, flush=True)
+
+
+def quiet_library() -> None:
+    """Keep the library's own remarks off the terminal: commands say themselves which planes they use."""
+    logging.getLogger("softmrc").setLevel(logging.ERROR)
 
 
 def put_json(data: object) -> None:

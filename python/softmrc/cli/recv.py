@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from softmrc.cli.output import FAILED, INCOMPLETE, fail, guard, human_bytes, human_rate, note, put_json
+from softmrc.cli.output import (
+    FAILED,
+    INCOMPLETE,
+    fail,
+    guard,
+    human_bytes,
+    human_rate,
+    note,
+    put_json,
+    quiet_library,
+)
 
 if TYPE_CHECKING:
     from softmrc.transfer.receiver import Outcome
@@ -66,6 +76,7 @@ def _receive(
     from softmrc.transfer.receiver import Receiver
     from softmrc.transfer.tree import Tree
 
+    quiet_library()
     addresses = parse_address_list(listen)
     if token is not None and not token:
         raise UsageError("the token is empty; leave --token and SOFTMRC_TOKEN away to get one")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softmrc.cli.output import INCOMPLETE, fail, guard, human_bytes, note, put_json
+from softmrc.cli.output import INCOMPLETE, fail, guard, human_bytes, note, put_json, quiet_library
 
 if TYPE_CHECKING:
     from softmrc.endpoint import Connection, Endpoint
@@ -55,6 +55,7 @@ def _send(paths: list[str], destination: str, token: str | None, json: bool) -> 
     from softmrc.transfer.scan import scan
     from softmrc.transfer.sender import Sender
 
+    quiet_library()
     targets = parse_destinations(destination)
     source = scan(paths)
     for line in source.skipped:

@@ -10,7 +10,8 @@ def host(**changes):
     good = {
         "kernel": "6", "cpus": 2, "ipv4": True, "ipv6": True, "gso": True, "gro": True,
         "rcvbuf_granted": 4 << 20, "sndbuf_granted": 1 << 20, "rmem_max": 4 << 20, "wmem_max": 4 << 20,
-        "flow_labels": True, "core": "present", "planes": [PlaneFound("eth1", "10.0.0.1", 4, 9000, True, 1000)],
+        "flow_labels": True, "core": "present",
+        "planes": [PlaneFound("eth1", "10.0.0.1", 4, 9000, True, 1000)],
     }  # fmt: skip
     return Host(**{**good, **changes})
 
