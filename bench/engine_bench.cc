@@ -170,7 +170,8 @@ void many_qps(const Options& o, std::vector<Row>& out) {
   must(stage.complete(count) == count, "a write did not complete");
   const double t = elapsed(began);
   out.push_back({"many_qps", static_cast<double>(count), "QPs"});
-  out.push_back({"many_qps_packets", static_cast<double>(stage.pair().frames_sent() - sent) / t / 1e6, "Mpkt/s"});
+  out.push_back(
+      {"many_qps_packets", static_cast<double>(stage.pair().frames_sent() - sent) / t / 1e6, "Mpkt/s"});
 }
 
 void timers(const Options& o, std::vector<Row>& out) {

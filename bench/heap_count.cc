@@ -1,5 +1,5 @@
-// Counts every heap block of the process, so that state per QP is measured and not added up from what the engine
-// says of itself.
+// Counts every heap block of the process, so that state per QP is measured and not added up from what the
+// engine says of itself.
 #include <malloc.h>
 
 #include <atomic>

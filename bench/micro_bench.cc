@@ -12,7 +12,8 @@ using mrc::bench::Row;
 void print_json(const std::vector<Row>& rows) {
   std::printf("{");
   for (size_t i = 0; i < rows.size(); ++i)
-    std::printf("%s\"%s_%s\": %.6g", i == 0 ? "" : ", ", rows[i].name.c_str(), rows[i].unit.c_str(), rows[i].value);
+    std::printf("%s\"%s_%s\": %.6g", i == 0 ? "" : ", ", rows[i].name.c_str(), rows[i].unit.c_str(),
+                rows[i].value);
   std::printf("}\n");
 }
 

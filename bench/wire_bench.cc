@@ -51,8 +51,9 @@ void wire_rows(const Options& o, std::vector<Row>& out) {
   const double decode = time_per_call(o, [&] { keep(wire::parse_datagram(meta, datagram, q)); });
   out.push_back({"decode_write_checked_icrc", decode * 1e9, "ns"});
   meta.icrc_verified = false;
-  wire::store_icrc(datagram.data() + datagram.size() - 4,
-                   wire::icrc(meta, base::ByteView(datagram).first(datagram.size() - 4 - kPayload), payload, 0));
+  wire::store_icrc(
+      datagram.data() + datagram.size() - 4,
+      wire::icrc(meta, base::ByteView(datagram).first(datagram.size() - 4 - kPayload), payload, 0));
   const double full = time_per_call(o, [&] { keep(wire::parse_datagram(meta, datagram, q)); });
   out.push_back({"decode_write_4096_with_icrc", full * 1e9, "ns"});
 }

@@ -1,6 +1,6 @@
-// Two connected endpoints in virtual time under a list of operations that the input spells: work requests, time,
-// packets seen before with some bytes changed, noise, port and path changes. Nothing may crash, memory must stay
-// bounded, and bytes outside the registered region must stay as they were.
+// Two connected endpoints in virtual time under a list of operations that the input spells: work requests,
+// time, packets seen before with some bytes changed, noise, port and path changes. Nothing may crash, memory
+// must stay bounded, and bytes outside the registered region must stay as they were.
 #include <algorithm>
 #include <deque>
 #include <vector>
@@ -165,7 +165,8 @@ class Run {
     const auto rows = e.path_stats(qpn(s));
     if (rows.empty()) return;
     const auto& row = rows[in_.u8() % rows.size()];
-    constexpr ev::State kStates[] = {ev::State::good, ev::State::assumed_bad, ev::State::denied, ev::State::skip};
+    constexpr ev::State kStates[] = {ev::State::good, ev::State::assumed_bad, ev::State::denied,
+                                     ev::State::skip};
     switch (in_.u8() & 3) {
       case 0:
       case 1:

@@ -33,8 +33,8 @@ class Reader {
 };
 
 // Ends the process in every build type, so that a broken promise is a finding.
-#define MRC_FUZZ_CHECK(expr) \
-  do {                       \
+#define MRC_FUZZ_CHECK(expr)       \
+  do {                             \
     if (!(expr)) __builtin_trap(); \
   } while (false)
 

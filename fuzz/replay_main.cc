@@ -1,4 +1,5 @@
-// Runs a fuzz target on every file of the directories and files named, so that a corpus is a test with any compiler.
+// Runs a fuzz target on every file of the directories and files named, so that a corpus is a test with any
+// compiler.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

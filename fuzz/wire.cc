@@ -1,5 +1,5 @@
-// Any bytes at every entry of the decoder. The first byte chooses the entry and its meta; what is kept must be
-// emitted to the same headers again (reference 2.1..2.15).
+// Any bytes at every entry of the decoder. The first byte chooses the entry and its meta; what is kept must
+// be emitted to the same headers again (reference 2.1..2.15).
 #include <cstring>
 #include <vector>
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL)
+_NOISE = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL
+)
 # What opens a block that is not a function: a type, a namespace, an initialiser.
 _NOT_A_FUNCTION = re.compile(r"\b(namespace|struct|class|enum|union|extern)\b[^()]*$|[=,(]\s*$|\breturn\s*$")
 

@@ -16,7 +16,16 @@ BUILD = Path(os.environ.get("SOFTMRC_BUILD", ROOT / "build" / "dev"))
 def tracked() -> tuple[Path, ...]:
     """Returns every file of the repository: tracked by git, or new and not ignored; all files without git."""
     git = subprocess.run(
-        ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        [
+            "git",
+            "-c",
+            f"safe.directory={ROOT}",
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ],
         cwd=ROOT,
         capture_output=True,
         check=False,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
-
 from tests.layers.repo import ROOT
 
 ROW = re.compile(r"^\| (B\d\d) \| (.*?) \| (.*?) ?\|$", re.MULTILINE)
 
 
 def rows() -> list[tuple[str, str]]:
-    return [(case, test.strip("` ")) for case, _, test in ROW.findall((ROOT / "docs/field-cases.md").read_text())]
+    return [
+        (case, test.strip("` ")) for case, _, test in ROW.findall((ROOT / "docs/field-cases.md").read_text())
+    ]
 
 
 def exists(test: str) -> bool:

@@ -26,7 +26,9 @@ def test_no_path_of_a_machine() -> None:
 
 
 def test_no_download_from_code_hosts() -> None:
-    assert [f"{n}: {m.group()}" for n, t in texts() for m in DOWNLOAD.finditer(t) if n != "CONTRIBUTING.md"] == []
+    assert [
+        f"{n}: {m.group()}" for n, t in texts() for m in DOWNLOAD.finditer(t) if n != "CONTRIBUTING.md"
+    ] == []
 
 
 def test_shipped_vectors_equal_those_of_the_tests() -> None:

@@ -58,7 +58,9 @@ def test_python_functions() -> None:
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             key = f"{name(file)}:{node.name}"
             if length > limit_of(file, FUNCTION) and key not in FUNCTION_EXCEPTIONS:
-                big.append(f"{name(file)}:{node.lineno}: {length} lines, limit {limit_of(file, FUNCTION)} ({key})")
+                big.append(
+                    f"{name(file)}:{node.lineno}: {length} lines, limit {limit_of(file, FUNCTION)} ({key})"
+                )
     assert big == []
 
 
