@@ -57,7 +57,9 @@ std::string to_text(const HostAddress& a) {
   inet_ntop(AF_INET6, a.ip.bytes.data(), b, sizeof b);
   std::string out = b;
   char name[IF_NAMESIZE] = {};
-  if (a.scope != 0) out += std::string("%") + (if_indextoname(a.scope, name) != nullptr ? name : std::to_string(a.scope).c_str());
+  if (a.scope != 0)
+    out += std::string("%") +
+           (if_indextoname(a.scope, name) != nullptr ? name : std::to_string(a.scope).c_str());
   return out;
 }
 
@@ -110,11 +112,13 @@ bool holds(const ifaddrs& i, const HostAddress& a) {
   if (i.ifa_addr->sa_family == AF_INET) {
     if (!a.v4()) return false;
     if (a.ip.bytes[12] == 127) return (i.ifa_flags & IFF_LOOPBACK) != 0;
-    return std::memcmp(&reinterpret_cast<const sockaddr_in*>(i.ifa_addr)->sin_addr, a.ip.bytes.data() + 12, 4) == 0;
+    return std::memcmp(&reinterpret_cast<const sockaddr_in*>(i.ifa_addr)->sin_addr, a.ip.bytes.data() + 12,
+                       4) == 0;
   }
   if (i.ifa_addr->sa_family != AF_INET6 || a.v4()) return false;
   const auto* s = reinterpret_cast<const sockaddr_in6*>(i.ifa_addr);
-  return std::memcmp(&s->sin6_addr, a.ip.bytes.data(), 16) == 0 && (a.scope == 0 || s->sin6_scope_id == a.scope);
+  return std::memcmp(&s->sin6_addr, a.ip.bytes.data(), 16) == 0 &&
+         (a.scope == 0 || s->sin6_scope_id == a.scope);
 }
 
 }  // namespace
@@ -125,7 +129,8 @@ std::optional<InterfaceInfo> interface_of(const HostAddress& a) {
   std::optional<InterfaceInfo> out;
   for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
     if (!holds(*i, a)) continue;
-    out = InterfaceInfo{i->ifa_name, mtu_of(i->ifa_name), (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_RUNNING) != 0};
+    out = InterfaceInfo{i->ifa_name, mtu_of(i->ifa_name),
+                        (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_RUNNING) != 0};
     break;
   }
   freeifaddrs(list);

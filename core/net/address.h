@@ -12,7 +12,7 @@ namespace mrc::net {
 
 struct HostAddress {
   base::IpAddr ip;
-  uint32_t scope = 0;   // interface index of a link-local address
+  uint32_t scope = 0;  // interface index of a link-local address
   [[nodiscard]] bool v4() const { return ip.is_v4(); }
 };
 
@@ -30,8 +30,13 @@ SockAddr to_sockaddr(const base::IpAddr& ip, uint16_t port, uint32_t scope, uint
 base::IpAddr ip_of(const sockaddr_storage& s);
 uint16_t port_of(const sockaddr_storage& s);
 
-// The interface that holds an address, and what it can carry. 127.0.0.0/8 belongs to the loopback interface whole.
-struct InterfaceInfo { std::string name; uint32_t mtu = 0; bool up = false; };
+// The interface that holds an address, and what it can carry. 127.0.0.0/8 belongs to the loopback interface
+// whole.
+struct InterfaceInfo {
+  std::string name;
+  uint32_t mtu = 0;
+  bool up = false;
+};
 std::optional<InterfaceInfo> interface_of(const HostAddress& a);
 // A socket can be bound to it now: false while an IPv6 address is tentative (duplicate detection).
 bool bindable(const HostAddress& a);

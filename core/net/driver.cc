@@ -64,7 +64,8 @@ int Driver::Impl::open_plane(size_t i, base::Rng& rng, std::set<uint32_t>& taken
 
 int Driver::Impl::open(std::string& why) {
   if (config.planes.empty() || config.planes.size() >= engine::kMaxPorts) {
-    why = "an endpoint has 1 to " + std::to_string(engine::kMaxPorts - 1) + " planes, not " + std::to_string(config.planes.size());
+    why = "an endpoint has 1 to " + std::to_string(engine::kMaxPorts - 1) + " planes, not " +
+          std::to_string(config.planes.size());
     return EINVAL;
   }
   epoll = Fd(epoll_create1(EPOLL_CLOEXEC));
@@ -108,7 +109,8 @@ base::Result<std::unique_ptr<Driver>> Driver::open(const DriverConfig& config, s
   try {
     d->impl_->thread = std::thread([m = d->impl_.get()] { m->run(); });
   } catch (const std::system_error& e) {
-    why = std::string("cannot start the I/O thread: ") + e.what() + "; raise the limit of processes (ulimit -u)";
+    why = std::string("cannot start the I/O thread: ") + e.what() +
+          "; raise the limit of processes (ulimit -u)";
     return R::error(EAGAIN);
   }
   return d;
@@ -143,7 +145,8 @@ void Driver::with(const std::function<void(engine::Endpoint&, Instant)>& f) {
   if (impl_->sleeping.exchange(false)) impl_->wake();
 }
 
-// The descriptor is written when notices came since it was last announced; the application fetches them itself.
+// The descriptor is written when notices came since it was last announced; the application fetches them
+// itself.
 void Driver::Impl::announce() {
   const size_t pending = endpoint.pending_notices();
   if (pending > noticed) {
@@ -158,7 +161,7 @@ int Driver::event_fd() const { return impl_->event_fd.get(); }
 void Driver::drain_event_fd() {
   if (impl_->forked()) return;
   const std::lock_guard lock(impl_->mutex);
-  if (!impl_->failed.empty()) return;   // whoever waits must not wait for a dead thread
+  if (!impl_->failed.empty()) return;  // whoever waits must not wait for a dead thread
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t n = ::read(impl_->event_fd.get(), &count, sizeof count);
 }

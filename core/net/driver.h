@@ -1,5 +1,6 @@
 // Drives one engine::Endpoint over ordinary UDP sockets: the only room with sockets, a thread and a clock.
-// Decides how datagrams reach the kernel and when the engine runs; leaves every protocol decision to the engine.
+// Decides how datagrams reach the kernel and when the engine runs; leaves every protocol decision to the
+// engine.
 #pragma once
 
 #include <functional>
@@ -13,51 +14,61 @@
 namespace mrc::net {
 
 struct PlaneConfig {
-  std::string address;            // "127.0.0.1", "fd00::1", "fe80::1%eth1"
-  uint16_t udp_port = 0;          // 0: the kernel picks one; read it back from planes()
-  uint32_t evs = 16;              // AUTO EVs of this plane: source-port sockets (IPv4), flow labels (IPv6)
+  std::string address;              // "127.0.0.1", "fd00::1", "fe80::1%eth1"
+  uint16_t udp_port = 0;            // 0: the kernel picks one; read it back from planes()
+  uint32_t evs = 16;                // AUTO EVs of this plane: source-port sockets (IPv4), flow labels (IPv6)
   bool force_source_ports = false;  // IPv6: use a socket pool instead of flow labels
-  int64_t bytes_per_second = 0;   // link rate if known
+  int64_t bytes_per_second = 0;     // link rate if known
 };
-struct PlaneInfo { uint8_t port = 0; std::string address; uint16_t udp_port = 0; bool up = true, flow_labels = false;
-  uint32_t mtu = 0; int rcvbuf_granted = 0, sndbuf_granted = 0; std::vector<uint32_t> tags;
-  std::string note; };              // what is not as asked for, and the remedy; empty when all is well
+struct PlaneInfo {
+  uint8_t port = 0;
+  std::string address;
+  uint16_t udp_port = 0;
+  bool up = true, flow_labels = false;
+  uint32_t mtu = 0;
+  int rcvbuf_granted = 0, sndbuf_granted = 0;
+  std::vector<uint32_t> tags;
+  std::string note;
+};  // what is not as asked for, and the remedy; empty when all is well
 struct DriverConfig {
   engine::EndpointConfig engine;
   std::vector<PlaneConfig> planes;
   int rcvbuf = 4 << 20, sndbuf = 1 << 20;
   uint64_t impair_seed = 1;
 };
-struct DriverStats { uint64_t rx_datagrams = 0, tx_datagrams = 0, rx_bytes = 0, tx_bytes = 0, local_rx_drops = 0, tx_would_block = 0,
-  tx_errors = 0, wakeups = 0,
-  bad_source = 0,        // packets whose source port (an EV given by the user) this host could not open
-  tx_too_big = 0,        // refused because they exceed the path MTU; among tx_errors as well
-  impaired_lost = 0; };  // held back by impairment rules beyond the memory set aside for them
+struct DriverStats {
+  uint64_t rx_datagrams = 0, tx_datagrams = 0, rx_bytes = 0, tx_bytes = 0, local_rx_drops = 0,
+           tx_would_block = 0, tx_errors = 0, wakeups = 0,
+           bad_source = 0,  // packets whose source port (an EV given by the user) this host could not open
+      tx_too_big = 0,       // refused because they exceed the path MTU; among tx_errors as well
+      impaired_lost = 0;
+};  // held back by impairment rules beyond the memory set aside for them
 
 // Every public method is thread-safe. The I/O thread never calls user code and never takes the GIL.
 class Driver {
  public:
   // On failure `why` says what failed, for which plane, and what to do.
   static base::Result<std::unique_ptr<Driver>> open(const DriverConfig& config, std::string& why);
-  ~Driver();                                        // close()
-  void close();                                     // stops the thread, closes sockets; idempotent
+  ~Driver();     // close()
+  void close();  // stops the thread, closes sockets; idempotent
 
-  // Runs `f` with the engine locked and the time of the call, then wakes the I/O thread. Fair: a caller waits for one
-  // batch of the I/O thread at most. Throws std::logic_error in a forked child, whose engine may be half-way through
-  // anything; the other methods answer with nothing there, and failure() says why.
+  // Runs `f` with the engine locked and the time of the call, then wakes the I/O thread. Fair: a caller waits
+  // for one batch of the I/O thread at most. Throws std::logic_error in a forked child, whose engine may be
+  // half-way through anything; the other methods answer with nothing there, and failure() says why.
   void with(const std::function<void(engine::Endpoint&, base::Instant)>& f);
-  // Readable when a CQ notification fired, or an event is waiting, or the driver died. Reset by drain_event_fd().
+  // Readable when a CQ notification fired, or an event is waiting, or the driver died. Reset by
+  // drain_event_fd().
   [[nodiscard]] int event_fd() const;
   void drain_event_fd();
   [[nodiscard]] std::vector<PlaneInfo> planes() const;
   [[nodiscard]] DriverStats stats() const;
-  [[nodiscard]] base::Instant now() const;          // CLOCK_MONOTONIC, shared by all processes of a host
+  [[nodiscard]] base::Instant now() const;  // CLOCK_MONOTONIC, shared by all processes of a host
 
-  uint64_t add_rule(const impair::Rule& rule);      // id; rule times are CLOCK_MONOTONIC
+  uint64_t add_rule(const impair::Rule& rule);  // id; rule times are CLOCK_MONOTONIC
   void clear_rules();
   // Time the last data packet was handed to the network (or to a dropping rule) on a plane / one of its EVs.
   [[nodiscard]] base::Instant last_data_tx(uint8_t port, uint32_t tag, bool whole_port) const;
-  [[nodiscard]] std::string failure() const;        // "" while healthy
+  [[nodiscard]] std::string failure() const;  // "" while healthy
 
  private:
   Driver();

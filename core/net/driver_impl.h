@@ -23,21 +23,21 @@ struct Driver::Impl {
 
   int open(std::string& why);
   int open_plane(size_t i, base::Rng& rng, std::set<uint32_t>& taken, std::string& why);
-  void run();                                   // the I/O thread
+  void run();  // the I/O thread
   void turn();
   base::Instant next_wakeup();
   void wait(base::Instant until);
   void read_planes();
-  void ingest(UdpPlane::Received& r, base::Instant now);         // locked
-  bool deliver_held(base::Instant now);                          // locked; true when more is due
-  bool transmit(base::Instant now);                              // locked; true when there may be more
-  bool impair_outgoing(base::Instant now, TxBatch::Slot& s);     // locked; true when the packet is dealt with
+  void ingest(UdpPlane::Received& r, base::Instant now);      // locked
+  bool deliver_held(base::Instant now);                       // locked; true when more is due
+  bool transmit(base::Instant now);                           // locked; true when there may be more
+  bool impair_outgoing(base::Instant now, TxBatch::Slot& s);  // locked; true when the packet is dealt with
   void after_send(base::Instant now, const engine::Transmit& t, int error, size_t bytes);
   void hold(base::Instant at, bool outgoing, const wire::DatagramMeta& meta, std::vector<uint8_t> bytes);
   void park(base::Instant now, const engine::Transmit& t, std::vector<uint8_t> bytes);
-  void retry_stuck(base::Instant now);                           // locked
-  void announce();                                               // locked: event_fd follows the engine's notices
-  void check_links(base::Instant now);                           // locked
+  void retry_stuck(base::Instant now);  // locked
+  void announce();                      // locked: event_fd follows the engine's notices
+  void check_links(base::Instant now);  // locked
   void die(const std::string& what);
   void wake();
   [[nodiscard]] bool forked() const { return generation != fork_generation(); }
@@ -52,35 +52,39 @@ struct Driver::Impl {
   const uint32_t generation = fork_generation();
   DriverConfig config;
   mutable FairMutex mutex;
-  engine::Endpoint endpoint;                    // guarded
-  impair::Line line;                            // guarded
-  FrameHeap held;                               // guarded
-  DriverStats stats;                            // guarded
-  std::vector<UdpPlane> planes;                 // receive() by the I/O thread alone, everything else guarded
-  std::vector<bool> plane_up;                   // guarded
-  std::vector<bool> plane_watched;              // its address belonged to an interface when it was opened
-  std::vector<base::Instant> last_data_port;    // guarded, by port
-  std::unordered_map<uint64_t, base::Instant> last_data_path;   // guarded, by path_key()
-  size_t noticed = 0;                           // guarded: notices of the engine already announced
-  std::string failed;                           // guarded
+  engine::Endpoint endpoint;                  // guarded
+  impair::Line line;                          // guarded
+  FrameHeap held;                             // guarded
+  DriverStats stats;                          // guarded
+  std::vector<UdpPlane> planes;               // receive() by the I/O thread alone, everything else guarded
+  std::vector<bool> plane_up;                 // guarded
+  std::vector<bool> plane_watched;            // its address belonged to an interface when it was opened
+  std::vector<base::Instant> last_data_port;  // guarded, by port
+  std::unordered_map<uint64_t, base::Instant> last_data_path;  // guarded, by path_key()
+  size_t noticed = 0;  // guarded: notices of the engine already announced
+  std::string failed;  // guarded
 
   Fd epoll, wake_fd, event_fd;
   LinkWatch links;
   std::thread thread;
   std::mutex closing;
-  bool closed = false;                          // guarded by `closing`
+  bool closed = false;  // guarded by `closing`
   std::atomic<bool> stop{false}, sleeping{false};
 
   // Of the I/O thread.
-  uint32_t readable = UINT32_MAX;               // by plane index: the kernel said there is something
-  uint32_t writable = UINT32_MAX;               // by port: its sockets took the last packet
+  uint32_t readable = UINT32_MAX;  // by plane index: the kernel said there is something
+  uint32_t writable = UINT32_MAX;  // by port: its sockets took the last packet
   base::Instant blocked_until = base::Instant::never();
-  // Packets a socket had no room for: they go first once there is room. Nothing else is offered to their plane.
-  struct Stuck { engine::Transmit t; std::vector<uint8_t> bytes; };
+  // Packets a socket had no room for: they go first once there is room. Nothing else is offered to their
+  // plane.
+  struct Stuck {
+    engine::Transmit t;
+    std::vector<uint8_t> bytes;
+  };
   std::deque<Stuck> stuck;
   std::vector<UdpPlane::Received> batch;
   TxBatch tx;
-  std::vector<uint8_t> fill;                    // percent, by plane
+  std::vector<uint8_t> fill;  // percent, by plane
   uint8_t told_pressure = 0;
   uint64_t wakeups = 0;
 };

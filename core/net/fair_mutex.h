@@ -1,5 +1,5 @@
-// A mutex that serves callers in turn: the I/O thread takes it again at once after each batch, and a plain mutex would
-// let it win for ever.
+// A mutex that serves callers in turn: the I/O thread takes it again at once after each batch, and a plain
+// mutex would let it win for ever.
 #pragma once
 
 #include <mutex>

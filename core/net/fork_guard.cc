@@ -24,7 +24,8 @@ void after_fork_in_parent() { guarded().mutex.unlock(); }
 void after_fork_in_child() {
   Guarded& g = guarded();
   for (const int fd : g.fds) ::close(fd);
-  // The set is abandoned, not cleared: freeing memory is not allowed here when the parent had several threads.
+  // The set is abandoned, not cleared: freeing memory is not allowed here when the parent had several
+  // threads.
   new (&g.fds) std::set<int>;
   g.generation.fetch_add(1);
   g.mutex.unlock();

@@ -31,7 +31,9 @@ class FrameHeap {
     std::push_heap(heap_.begin(), heap_.end(), later);
     return true;
   }
-  [[nodiscard]] base::Instant next() const { return heap_.empty() ? base::Instant::never() : heap_.front().at; }
+  [[nodiscard]] base::Instant next() const {
+    return heap_.empty() ? base::Instant::never() : heap_.front().at;
+  }
   HeldFrame pop() {
     std::pop_heap(heap_.begin(), heap_.end(), later);
     HeldFrame f = std::move(heap_.back());
@@ -52,7 +54,9 @@ class FrameHeap {
 
  private:
   static size_t cost(const HeldFrame& f) { return f.bytes.size() + sizeof(HeldFrame) + 128; }
-  static bool later(const HeldFrame& a, const HeldFrame& b) { return a.at > b.at || (a.at == b.at && a.order > b.order); }
+  static bool later(const HeldFrame& a, const HeldFrame& b) {
+    return a.at > b.at || (a.at == b.at && a.order > b.order);
+  }
   std::vector<HeldFrame> heap_;
   std::vector<std::vector<uint8_t>> spare_;
   size_t bytes_ = 0;

@@ -23,7 +23,7 @@ bool LinkWatch::drain() {
   while (true) {
     const ssize_t n = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (n > 0) {
-      heard = true;   // the state is read afresh; what exactly changed does not matter
+      heard = true;  // the state is read afresh; what exactly changed does not matter
       continue;
     }
     if (n < 0 && errno == ENOBUFS) {

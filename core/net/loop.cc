@@ -1,4 +1,5 @@
-// The I/O thread: receive, time, transmit, sleep. One bounded batch a turn under the lock, so that callers get in.
+// The I/O thread: receive, time, transmit, sleep. One bounded batch a turn under the lock, so that callers
+// get in.
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -19,7 +20,7 @@ using base::Instant;
 
 namespace {
 
-constexpr size_t kUdpIpBytes = 48;   // what a rate-limited link carries besides the UDP payload
+constexpr size_t kUdpIpBytes = 48;  // what a rate-limited link carries besides the UDP payload
 
 // Nanosecond timeouts where the kernel has them (5.11), rounded up to milliseconds where it has not.
 int epoll_until(int epoll, std::span<epoll_event> ready, Instant until) {
@@ -28,7 +29,8 @@ int epoll_until(int epoll, std::span<epoll_event> ready, Instant until) {
   static std::atomic<bool> missing{false};
   if (!missing.load(std::memory_order_relaxed)) {
     const timespec t{static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
-    const long n = syscall(SYS_epoll_pwait2, epoll, ready.data(), static_cast<int>(ready.size()), left < 0 ? nullptr : &t, nullptr, 0);
+    const long n = syscall(SYS_epoll_pwait2, epoll, ready.data(), static_cast<int>(ready.size()),
+                           left < 0 ? nullptr : &t, nullptr, 0);
     if (n >= 0 || (errno != ENOSYS && errno != EPERM)) return static_cast<int>(n);
     missing = true;
   }
@@ -69,7 +71,9 @@ void Driver::Impl::turn() {
   sleeping.store(false);
 }
 
-Instant Driver::Impl::next_wakeup() { return std::min({endpoint.poll_timeout(), held.next(), blocked_until}); }
+Instant Driver::Impl::next_wakeup() {
+  return std::min({endpoint.poll_timeout(), held.next(), blocked_until});
+}
 
 void Driver::Impl::wait(Instant until) {
   std::array<epoll_event, engine::kMaxPorts + 2> ready;
@@ -129,11 +133,12 @@ void Driver::Impl::ingest(UdpPlane::Received& r, Instant now) {
   if (line.empty()) return endpoint.handle_datagram(now, r.meta, r.bytes);
   const bool is_data = !r.bytes.empty() && wire::is_data(static_cast<wire::Opcode>(r.bytes[0]));
   const uint32_t ev = wire::reflected_entropy(r.meta);
-  const impair::Verdict v =
-      line.judge(now, impair::Dir::rx, r.meta.port, ev, r.bytes.size() + kUdpIpBytes, is_data, r.meta.ecn == wire::kEcnEct0);
+  const impair::Verdict v = line.judge(now, impair::Dir::rx, r.meta.port, ev, r.bytes.size() + kUdpIpBytes,
+                                       is_data, r.meta.ecn == wire::kEcnEct0);
   if (v.drop) return;
   if (v.mark_ce) r.meta.ecn = wire::kEcnCe;
-  if (!v.trim && !v.corrupt && !v.duplicate && v.deliver_at <= now) return endpoint.handle_datagram(now, r.meta, r.bytes);
+  if (!v.trim && !v.corrupt && !v.duplicate && v.deliver_at <= now)
+    return endpoint.handle_datagram(now, r.meta, r.bytes);
   std::vector<uint8_t> bytes = held.buffer();
   if (v.trim) {
     impair::trim_packet(r.bytes, bytes);
@@ -148,7 +153,8 @@ void Driver::Impl::ingest(UdpPlane::Received& r, Instant now) {
   held.recycle(std::move(bytes));
 }
 
-void Driver::Impl::hold(Instant at, bool outgoing, const wire::DatagramMeta& meta, std::vector<uint8_t> bytes) {
+void Driver::Impl::hold(Instant at, bool outgoing, const wire::DatagramMeta& meta,
+                        std::vector<uint8_t> bytes) {
   HeldFrame f;
   f.at = at;
   f.outgoing = outgoing;
@@ -165,7 +171,8 @@ bool Driver::Impl::deliver_held(Instant now) {
       held.recycle(std::move(f.bytes));
       continue;
     }
-    engine::Transmit t;   // qpn 0: what becomes of it now is the network's business, as for a packet already gone
+    engine::Transmit
+        t;  // qpn 0: what becomes of it now is the network's business, as for a packet already gone
     t.meta = f.meta;
     int error = EAGAIN;
     const bool room = (writable & (1u << f.meta.port)) != 0;
@@ -184,7 +191,7 @@ void Driver::Impl::park(Instant now, const engine::Transmit& t, std::vector<uint
   writable &= ~(1u << t.meta.port);
   if (stuck.empty()) blocked_until = now + kBlockedRetry;
   if (stuck.size() >= kMaxStuck) {
-    ++stats.impaired_lost;   // only packets let go by an impairment come on top of one batch
+    ++stats.impaired_lost;  // only packets let go by an impairment come on top of one batch
     return;
   }
   stuck.push_back(Stuck{t, std::move(bytes)});
@@ -198,7 +205,8 @@ void Driver::Impl::retry_stuck(Instant now) {
   for (Stuck& s : stuck) {
     const uint32_t bit = 1u << s.t.meta.port;
     int error = 0;
-    if ((blocked & bit) != 0 || plane(s.t.meta.port).send(s.t.meta, s.bytes, error) == SendOutcome::would_block) {
+    if ((blocked & bit) != 0 ||
+        plane(s.t.meta.port).send(s.t.meta, s.bytes, error) == SendOutcome::would_block) {
       blocked |= bit;
       still.push_back(std::move(s));
     } else {
@@ -251,9 +259,10 @@ bool Driver::Impl::impair_outgoing(Instant now, TxBatch::Slot& s) {
   }
   if (line.empty()) return false;
   const size_t size = t.head_len + t.payload_len + t.pad + 4u + kUdpIpBytes;
-  const impair::Verdict v = line.judge(now, impair::Dir::tx, t.meta.port, t.tag, size, t.is_data, t.meta.ecn == wire::kEcnEct0);
+  const impair::Verdict v =
+      line.judge(now, impair::Dir::tx, t.meta.port, t.tag, size, t.is_data, t.meta.ecn == wire::kEcnEct0);
   if (v.drop) return true;
-  if (v.mark_ce) s.t.meta.ecn = wire::kEcnCe;   // masked in the iCRC
+  if (v.mark_ce) s.t.meta.ecn = wire::kEcnCe;  // masked in the iCRC
   if (!v.trim && !v.corrupt && !v.duplicate && v.deliver_at <= now) return false;
   std::vector<uint8_t> bytes = held.buffer();
   wire::DatagramMeta meta = s.t.meta;

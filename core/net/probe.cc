@@ -41,7 +41,8 @@ std::string sysctl(const std::string& path) {
 
 ProbeItem udp_option(const char* item, int option, int value, const char* hint) {
   const Fd s(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (s && setsockopt(s.get(), IPPROTO_UDP, option, &value, sizeof value) == 0) return {item, ProbeStatus::ok, "available", ""};
+  if (s && setsockopt(s.get(), IPPROTO_UDP, option, &value, sizeof value) == 0)
+    return {item, ProbeStatus::ok, "available", ""};
   return {item, ProbeStatus::missing, std::strerror(errno), hint};
 }
 
@@ -53,10 +54,11 @@ ProbeItem buffer(const char* item, int option, int wanted, const char* limit, co
       getsockopt(s.get(), SOL_SOCKET, option, &granted, &n) != 0) {
     return {item, ProbeStatus::unknown, std::strerror(errno), ""};
   }
-  granted /= 2;   // the kernel reports twice what it grants
+  granted /= 2;  // the kernel reports twice what it grants
   const std::string value = std::to_string(granted) + " of " + std::to_string(wanted) + " bytes";
   if (granted >= wanted) return {item, ProbeStatus::ok, value, ""};
-  return {item, ProbeStatus::warn, value, std::string("sysctl -w net.core.") + limit + "=" + std::to_string(wanted) + "; " + effect};
+  return {item, ProbeStatus::warn, value,
+          std::string("sysctl -w net.core.") + limit + "=" + std::to_string(wanted) + "; " + effect};
 }
 
 ProbeItem ipv6() {
@@ -64,7 +66,8 @@ ProbeItem ipv6() {
   const SockAddr local = to_sockaddr(base::IpAddr{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}, 0, 0);
   if (s && bind(s.get(), local.get(), local.length) == 0) return {"ipv6", ProbeStatus::ok, "available", ""};
   return {"ipv6", ProbeStatus::warn, std::strerror(errno),
-          "planes work over IPv4 with source ports; flow labels and SRv6 need sysctl net.ipv6.conf.all.disable_ipv6=0"};
+          "planes work over IPv4 with source ports; flow labels and SRv6 need sysctl "
+          "net.ipv6.conf.all.disable_ipv6=0"};
 }
 
 // Sends a labelled datagram from a plane to itself and looks at what arrives.
@@ -77,7 +80,8 @@ ProbeItem flow_label() {
   std::set<uint32_t> taken;
   std::string why;
   UdpPlane p;
-  if (p.open(o, rng, taken, why) != 0) return {"flow_label", ProbeStatus::missing, why, "needs IPv6; EVs are source ports over IPv4"};
+  if (p.open(o, rng, taken, why) != 0)
+    return {"flow_label", ProbeStatus::missing, why, "needs IPv6; EVs are source ports over IPv4"};
   if (!p.flow_labels()) return {"flow_label", ProbeStatus::warn, "refused", p.note()};
   wire::DatagramMeta m;
   m.src = m.dst = o.address.ip;
@@ -89,10 +93,15 @@ ProbeItem flow_label() {
   pollfd ready{p.fd(), POLLIN, 0};
   std::vector<UdpPlane::Received> got;
   uint64_t dropped = 0;
-  if (p.send(m, byte, error) != SendOutcome::sent) return {"flow_label", ProbeStatus::missing, std::strerror(error), ""};
-  if (poll(&ready, 1, 1000) != 1 || p.receive(got, dropped) == 0) return {"flow_label", ProbeStatus::unknown, "nothing arrived on ::1", ""};
-  if (got[0].meta.flow_label != m.flow_label) return {"flow_label", ProbeStatus::missing, "not delivered", "EVs are source ports"};
-  if (got[0].meta.ecn != m.ecn) return {"flow_label", ProbeStatus::warn, "ECN was lost on ::1", "a firewall rule rewrites the traffic class"};
+  if (p.send(m, byte, error) != SendOutcome::sent)
+    return {"flow_label", ProbeStatus::missing, std::strerror(error), ""};
+  if (poll(&ready, 1, 1000) != 1 || p.receive(got, dropped) == 0)
+    return {"flow_label", ProbeStatus::unknown, "nothing arrived on ::1", ""};
+  if (got[0].meta.flow_label != m.flow_label)
+    return {"flow_label", ProbeStatus::missing, "not delivered", "EVs are source ports"};
+  if (got[0].meta.ecn != m.ecn)
+    return {"flow_label", ProbeStatus::warn, "ECN was lost on ::1",
+            "a firewall rule rewrites the traffic class"};
   return {"flow_label", ProbeStatus::ok, "set and read per packet", ""};
 }
 
@@ -101,18 +110,22 @@ ProbeItem auto_flow_labels() {
   if (v.empty()) return {"auto_flowlabels", ProbeStatus::unknown, "not readable", ""};
   if (v != "3") return {"auto_flowlabels", ProbeStatus::ok, v, ""};
   return {"auto_flowlabels", ProbeStatus::warn, v,
-          "the kernel labels every packet: EVs that are source ports are not recognised; sysctl -w net.ipv6.auto_flowlabels=1"};
+          "the kernel labels every packet: EVs that are source ports are not recognised; sysctl -w "
+          "net.ipv6.auto_flowlabels=1"};
 }
 
 ProbeItem seg6() {
   const std::string all = sysctl("net/ipv6/conf/all/seg6_enabled");
-  if (all.empty()) return {"seg6", ProbeStatus::missing, "not in this kernel", "SRv6 in this host's kernel is not possible (CONFIG_IPV6_SEG6_LWTUNNEL)"};
+  if (all.empty())
+    return {"seg6", ProbeStatus::missing, "not in this kernel",
+            "SRv6 in this host's kernel is not possible (CONFIG_IPV6_SEG6_LWTUNNEL)"};
   return {"seg6", ProbeStatus::ok, "seg6_enabled=" + all, ""};
 }
 
 ProbeItem open_files() {
   rlimit r{};
-  if (getrlimit(RLIMIT_NOFILE, &r) != 0) return {"open_files", ProbeStatus::unknown, std::strerror(errno), ""};
+  if (getrlimit(RLIMIT_NOFILE, &r) != 0)
+    return {"open_files", ProbeStatus::unknown, std::strerror(errno), ""};
   const std::string value = r.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(r.rlim_cur);
   if (r.rlim_cur >= kWantedFiles) return {"open_files", ProbeStatus::ok, value, ""};
   return {"open_files", ProbeStatus::warn, value, "an IPv4 plane takes one socket an EV: ulimit -n 1024"};
@@ -128,7 +141,10 @@ uint32_t interface_mtu(const char* name) {
 ProbeItem interface_item(const ProbeInterface& i) {
   ProbeItem out{"interface " + i.name, ProbeStatus::ok, "", ""};
   const uint32_t v6 = path_mtu_for_link(i.mtu, false);
-  out.value = std::string(i.running ? "up" : i.up ? "no carrier" : "down") + ", MTU " + std::to_string(i.mtu) + ", path MTU " + std::to_string(v6);
+  out.value = std::string(i.running ? "up"
+                          : i.up    ? "no carrier"
+                                    : "down") +
+              ", MTU " + std::to_string(i.mtu) + ", path MTU " + std::to_string(v6);
   for (const std::string& a : i.addresses) out.value += ", " + a;
   if (!i.running) {
     out.status = ProbeStatus::warn;
@@ -165,9 +181,10 @@ std::vector<ProbeInterface> probe_interfaces() {
   std::vector<ProbeInterface> out;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return out;
-  std::vector<std::vector<std::pair<int, std::string>>> ranked;   // by interface: (rank, text)
+  std::vector<std::vector<std::pair<int, std::string>>> ranked;  // by interface: (rank, text)
   for (const ifaddrs* a = list; a != nullptr; a = a->ifa_next) {
-    auto at = std::find_if(out.begin(), out.end(), [a](const ProbeInterface& i) { return i.name == a->ifa_name; });
+    auto at =
+        std::find_if(out.begin(), out.end(), [a](const ProbeInterface& i) { return i.name == a->ifa_name; });
     if (at == out.end()) {
       ProbeInterface i;
       i.name = a->ifa_name;
@@ -192,7 +209,8 @@ std::vector<ProbeInterface> probe_interfaces() {
   }
   freeifaddrs(list);
   for (size_t i = 0; i < out.size(); ++i) {
-    std::stable_sort(ranked[i].begin(), ranked[i].end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(ranked[i].begin(), ranked[i].end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& [rank, text] : ranked[i]) out[i].addresses.push_back(std::move(text));
   }
   return out;
@@ -200,10 +218,14 @@ std::vector<ProbeInterface> probe_interfaces() {
 
 std::vector<ProbeItem> probe_host() {
   std::vector<ProbeItem> out;
-  out.push_back(udp_option("udp_segment", UDP_SEGMENT, 1408, "kernel 4.18 or later sends bursts for a fifth of the CPU time"));
-  out.push_back(udp_option("udp_gro", UDP_GRO, 1, "kernel 5.0 or later receives bursts for a third of the CPU time"));
-  out.push_back(buffer("rcvbuf", SO_RCVBUF, kWantedRcvbuf, "rmem_max", "a small buffer overflows under bursts (RcvbufErrors in /proc/net/snmp)"));
-  out.push_back(buffer("sndbuf", SO_SNDBUF, kWantedSndbuf, "wmem_max", "a small buffer makes the sender wait"));
+  out.push_back(udp_option("udp_segment", UDP_SEGMENT, 1408,
+                           "kernel 4.18 or later sends bursts for a fifth of the CPU time"));
+  out.push_back(
+      udp_option("udp_gro", UDP_GRO, 1, "kernel 5.0 or later receives bursts for a third of the CPU time"));
+  out.push_back(buffer("rcvbuf", SO_RCVBUF, kWantedRcvbuf, "rmem_max",
+                       "a small buffer overflows under bursts (RcvbufErrors in /proc/net/snmp)"));
+  out.push_back(
+      buffer("sndbuf", SO_SNDBUF, kWantedSndbuf, "wmem_max", "a small buffer makes the sender wait"));
   out.push_back(ipv6());
   out.push_back(flow_label());
   out.push_back(auto_flow_labels());

@@ -1,5 +1,5 @@
-// The datagrams of one turn, handed to the kernel together: one sendmmsg a socket. Payload goes out from where it lies.
-// Decides the grouping; leaves what a refusal means to the loop.
+// The datagrams of one turn, handed to the kernel together: one sendmmsg a socket. Payload goes out from
+// where it lies. Decides the grouping; leaves what a refusal means to the loop.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class TxBatch {
     engine::Trailer end{};
     UdpPlane* plane = nullptr;
     Message message;
-    int error = 0;   // 0: sent
+    int error = 0;  // 0: sent
   };
 
   // The slot to fill next. It counts once keep() was called; before that it may be filled again.

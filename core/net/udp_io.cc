@@ -1,5 +1,5 @@
 // Datagrams in and out of the sockets of a plane, with their class, marks and labels.
-#include "net/udp_linux.h"   // before linux/in6.h, which clashes with a later netinet/in.h
+#include "net/udp_linux.h"  // before linux/in6.h, which clashes with a later netinet/in.h
 
 #include <linux/in6.h>
 #include <linux/sock_diag.h>
@@ -16,17 +16,20 @@ namespace mrc::net {
 
 namespace {
 constexpr size_t kControl = 256;
-constexpr uint32_t kRetryLabels = 1024;   // packets sent without a label before one is tried again
+constexpr uint32_t kRetryLabels = 1024;  // packets sent without a label before one is tried again
 }  // namespace
 
 SendOutcome outcome_of(int error) {
   switch (error) {
-    case 0: return SendOutcome::sent;
+    case 0:
+      return SendOutcome::sent;
     case EAGAIN:
     case ENOBUFS:
     case ENOMEM:
-    case EINTR: return SendOutcome::would_block;
-    default: return SendOutcome::path_error;
+    case EINTR:
+      return SendOutcome::would_block;
+    default:
+      return SendOutcome::path_error;
   }
 }
 
@@ -73,8 +76,9 @@ bool UdpPlane::amend(Message& m, int error) {
 void UdpPlane::on_sent(const Message& m) {
   if (m.stripped) {
     labels_refused_ = true;
-  } else if (labels_refused_ && flow_labels_ && reinterpret_cast<const sockaddr_in6*>(&m.to.storage)->sin6_flowinfo != 0) {
-    labels_refused_ = false;   // the lease is gone
+  } else if (labels_refused_ && flow_labels_ &&
+             reinterpret_cast<const sockaddr_in6*>(&m.to.storage)->sin6_flowinfo != 0) {
+    labels_refused_ = false;  // the lease is gone
   }
 }
 
@@ -101,7 +105,9 @@ struct UdpPlane::Batch {
   std::array<iovec, kBatch> iov{};
   std::array<sockaddr_storage, kBatch> from{};
   std::array<std::array<uint8_t, kSlot>, kBatch> bytes{};
-  struct alignas(cmsghdr) Control { std::array<char, kControl> bytes; };
+  struct alignas(cmsghdr) Control {
+    std::array<char, kControl> bytes;
+  };
   std::array<Control, kBatch> control{};
 };
 void UdpPlane::BatchDelete::operator()(Batch* b) const { delete b; }
@@ -174,8 +180,10 @@ size_t UdpPlane::receive(std::vector<Received>& out, uint64_t& dropped) {
 uint8_t UdpPlane::occupancy() const {
   std::array<uint32_t, SK_MEMINFO_VARS> info{};
   socklen_t n = sizeof info;
-  if (getsockopt(main_.get(), SOL_SOCKET, SO_MEMINFO, info.data(), &n) != 0 || info[SK_MEMINFO_RCVBUF] == 0) return 0;
-  return static_cast<uint8_t>(std::min<uint64_t>(100, uint64_t{info[SK_MEMINFO_RMEM_ALLOC]} * 100 / info[SK_MEMINFO_RCVBUF]));
+  if (getsockopt(main_.get(), SOL_SOCKET, SO_MEMINFO, info.data(), &n) != 0 || info[SK_MEMINFO_RCVBUF] == 0)
+    return 0;
+  return static_cast<uint8_t>(
+      std::min<uint64_t>(100, uint64_t{info[SK_MEMINFO_RMEM_ALLOC]} * 100 / info[SK_MEMINFO_RCVBUF]));
 }
 
 }  // namespace mrc::net

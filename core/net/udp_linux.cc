@@ -29,10 +29,12 @@ void set_buffer(int fd, int force, int plain, int bytes) {
   if (set(fd, SOL_SOCKET, force, bytes) != 0) set(fd, SOL_SOCKET, plain, bytes);
 }
 
-Fd new_socket(bool v4) { return Fd(socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+Fd new_socket(bool v4) {
+  return Fd(socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
 
-// Options of every sending socket. Fragments are never sent: too large a packet fails instead (reference 2.15), and an
-// unfragmentable IPv4 packet has identification 0, which the iCRC takes for granted.
+// Options of every sending socket. Fragments are never sent: too large a packet fails instead
+// (reference 2.15), and an unfragmentable IPv4 packet has identification 0, which the iCRC takes for granted.
 void prepare_sender(int fd, bool v4, const PlaneOptions& o) {
   set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, o.sndbuf);
   if (v4) {
@@ -40,7 +42,7 @@ void prepare_sender(int fd, bool v4, const PlaneOptions& o) {
     set(fd, IPPROTO_IP, IP_TTL, o.hop_limit);
     return;
   }
-  set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);   // one family a socket: the class bits live in other places (B30)
+  set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);  // one family a socket: the class bits live in other places (B30)
   set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
   set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, o.hop_limit);
   set(fd, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
@@ -90,7 +92,9 @@ int UdpPlane::open_main(std::string& why) {
     if (e == EMFILE || e == ENFILE) {
       why += "; raise the limit of open files (ulimit -n)";
     } else if (!v4) {
-      why += "; IPv6 may be disabled (sysctl net.ipv6.conf.all.disable_ipv6): use IPv4 planes, without flow labels and SRv6";
+      why +=
+          "; IPv6 may be disabled (sysctl net.ipv6.conf.all.disable_ipv6): use IPv4 planes, without flow "
+          "labels and SRv6";
     }
     return e;
   }
@@ -106,13 +110,17 @@ int UdpPlane::open_main(std::string& why) {
     set(fd, IPPROTO_IPV6, IPV6_FLOWINFO, 1);
     set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
   }
-  // No SO_REUSEADDR, no SO_REUSEPORT: two owners of one port would get half of the packets each (B34). UDP has no
-  // waiting time, so a restart finds the port free (B37).
+  // No SO_REUSEADDR, no SO_REUSEPORT: two owners of one port would get half of the packets each (B34). UDP
+  // has no waiting time, so a restart finds the port free (B37).
   if (const int e = bind_to(fd, options_.address, options_.udp_port); e != 0) {
-    why = "cannot bind " + to_text(options_.address) + " port " + std::to_string(options_.udp_port) + ": " + std::strerror(e);
-    if (e == EADDRINUSE) why += "; another process owns it: choose another UDP port or stop that process (`ss -ulpn`)";
-    if (e == EADDRNOTAVAIL) why += "; the address is not (or not yet: IPv6 duplicate detection) on this host, see `ip addr`";
-    if (e == EADDRNOTAVAIL && !v4) why += "; sysctl net.ipv6.conf.all.disable_ipv6=1 takes them all away (IPv4 planes work without)";
+    why = "cannot bind " + to_text(options_.address) + " port " + std::to_string(options_.udp_port) + ": " +
+          std::strerror(e);
+    if (e == EADDRINUSE)
+      why += "; another process owns it: choose another UDP port or stop that process (`ss -ulpn`)";
+    if (e == EADDRNOTAVAIL)
+      why += "; the address is not (or not yet: IPv6 duplicate detection) on this host, see `ip addr`";
+    if (e == EADDRNOTAVAIL && !v4)
+      why += "; sysctl net.ipv6.conf.all.disable_ipv6=1 takes them all away (IPv4 planes work without)";
     if (e == EACCES) why += "; ports below 1024 need privileges: choose a higher one";
     return e;
   }
@@ -124,13 +132,14 @@ int UdpPlane::open_main(std::string& why) {
 }
 
 bool UdpPlane::labels_refused() const {
-  // An exclusive label lease held by anybody in this namespace makes labelled sends fail with EINVAL (B31): ask the
-  // kernel, with a datagram from a socket to itself.
+  // An exclusive label lease held by anybody in this namespace makes labelled sends fail with EINVAL (B31):
+  // ask the kernel, with a datagram from a socket to itself.
   const Fd s = new_socket(false);
   if (!s) return false;
   prepare_sender(s.get(), false, options_);
   if (bind_to(s.get(), options_.address, 0) != 0) return false;
-  const SockAddr self = to_sockaddr(options_.address.ip, bound_port(s.get()), options_.address.scope, 0x5A5A5);
+  const SockAddr self =
+      to_sockaddr(options_.address.ip, bound_port(s.get()), options_.address.scope, 0x5A5A5);
   return sendto(s.get(), nullptr, 0, MSG_DONTWAIT, self.get(), self.length) < 0 && errno == EINVAL;
 }
 
@@ -164,15 +173,18 @@ void UdpPlane::adopt(Fd s, uint16_t port) {
 }
 
 int UdpPlane::open_pool(std::set<uint32_t>& taken, std::string& why) {
-  std::vector<Fd> rejected;   // ports another plane has; held open so that the kernel does not offer them again
+  std::vector<Fd>
+      rejected;  // ports another plane has; held open so that the kernel does not offer them again
   while (pool_.size() < options_.evs) {
     Fd s;
     // The kernel's choice of ephemeral ports is random already.
     if (const int e = open_sender(0, s); e != 0) {
-      why = "cannot open source port " + std::to_string(pool_.size() + 1) + " of " + std::to_string(options_.evs) + " on " +
-            to_text(options_.address) + ": " + std::strerror(e);
-      if (e == EMFILE || e == ENFILE) why += "; raise the limit of open files (ulimit -n) or ask for fewer EVs a plane";
-      if (e == EADDRINUSE) why += "; no free ephemeral port (sysctl net.ipv4.ip_local_port_range): ask for fewer EVs a plane";
+      why = "cannot open source port " + std::to_string(pool_.size() + 1) + " of " +
+            std::to_string(options_.evs) + " on " + to_text(options_.address) + ": " + std::strerror(e);
+      if (e == EMFILE || e == ENFILE)
+        why += "; raise the limit of open files (ulimit -n) or ask for fewer EVs a plane";
+      if (e == EADDRINUSE)
+        why += "; no free ephemeral port (sysctl net.ipv4.ip_local_port_range): ask for fewer EVs a plane";
       return e;
     }
     // Unique over all planes, so that a reflected EV names one of them.
@@ -195,8 +207,8 @@ int UdpPlane::socket_for(uint16_t src_port, int& fd) {
     fd = it->second;
     return 0;
   }
-  // An EV given by the user (EXPLICIT, GENERATED): its port is opened when first used. Another source port would not do,
-  // the iCRC covers it.
+  // An EV given by the user (EXPLICIT, GENERATED): its port is opened when first used. Another source port
+  // would not do, the iCRC covers it.
   if (pool_.size() >= kMaxSockets) return EMFILE;
   Fd s;
   if (const int e = open_sender(src_port, s); e != 0) return e;
@@ -207,7 +219,8 @@ int UdpPlane::socket_for(uint16_t src_port, int& fd) {
 
 std::string UdpPlane::note() const {
   if (labels_refused_) {
-    return "somebody in this network namespace holds an exclusive flow label, so labelled packets are refused: " +
+    return "somebody in this network namespace holds an exclusive flow label, so labelled packets are "
+           "refused: " +
            std::string(flow_labels_ ? "sending without labels, on one path" : "using source ports");
   }
   if (rcvbuf_ < options_.rcvbuf) {

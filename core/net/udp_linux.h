@@ -1,6 +1,6 @@
-// The UDP sockets of one plane: a receiver, and what it takes to put an EV on the wire without privileges: a pool of
-// source ports over IPv4, a flow label per packet over IPv6. Decides socket options and ancillary data; leaves when to
-// call it to the driver.
+// The UDP sockets of one plane: a receiver, and what it takes to put an EV on the wire without privileges: a
+// pool of source ports over IPv4, a flow label per packet over IPv6. Decides socket options and ancillary
+// data; leaves when to call it to the driver.
 #pragma once
 
 #include <sys/socket.h>
@@ -39,11 +39,11 @@ struct Message {
   SockAddr to;
   std::array<iovec, 3> parts{};
   size_t count = 0;
-  bool stripped = false;   // of its flow label
+  bool stripped = false;  // of its flow label
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
 
   void add(const void* data, size_t size) {
-    if (size > 0) parts[count++] = {const_cast<void*>(data), size};   // NOLINT: iovec is not const-correct
+    if (size > 0) parts[count++] = {const_cast<void*>(data), size};  // NOLINT: iovec is not const-correct
   }
   msghdr header();
 };
@@ -63,9 +63,12 @@ class UdpPlane {
   SendOutcome send(const wire::DatagramMeta& meta, base::ByteView bytes, int& error);
 
   static constexpr size_t kBatch = 32;
-  struct Received { wire::DatagramMeta meta; base::ByteView bytes; };
-  // Up to kBatch datagrams; the views live until the next call. `dropped`: datagrams the kernel lost for want of
-  // buffer space since the last call.
+  struct Received {
+    wire::DatagramMeta meta;
+    base::ByteView bytes;
+  };
+  // Up to kBatch datagrams; the views live until the next call. `dropped`: datagrams the kernel lost for want
+  // of buffer space since the last call.
   size_t receive(std::vector<Received>& out, uint64_t& dropped);
   // Fill of the receive buffer in percent.
   [[nodiscard]] uint8_t occupancy() const;
@@ -81,10 +84,12 @@ class UdpPlane {
   [[nodiscard]] std::string note() const;
 
  private:
-  static constexpr size_t kSlot = 9216;   // the largest path MTU and its headers
+  static constexpr size_t kSlot = 9216;  // the largest path MTU and its headers
   static constexpr size_t kMaxSockets = 4096;
   struct Batch;
-  struct BatchDelete { void operator()(Batch* b) const; };
+  struct BatchDelete {
+    void operator()(Batch* b) const;
+  };
 
   int open_main(std::string& why);
   int open_pool(std::set<uint32_t>& taken, std::string& why);
@@ -98,7 +103,7 @@ class UdpPlane {
   PlaneOptions options_;
   Fd main_;
   std::vector<Fd> pool_;
-  std::vector<std::pair<uint16_t, int>> by_port_;   // source port -> socket, sorted
+  std::vector<std::pair<uint16_t, int>> by_port_;  // source port -> socket, sorted
   std::vector<uint32_t> tags_;
   uint16_t udp_port_ = 0;
   bool flow_labels_ = false, labels_refused_ = false;

@@ -69,8 +69,8 @@ void Requester::Impl::sample_rtt(Instant now, const SackView& s, Effects& out) c
   if (r == nullptr || now < r->tx_time) return;
   const Duration since = now - r->tx_time;
   if (s.has_cc && s.echo_timestamp != 0) {
-    // The flag tells first transmissions from later ones, so that a wrap of the clock between the two cannot make
-    // the one pass for the other. Any other value than ours belongs to a transmission we no longer know.
+    // The flag tells first transmissions from later ones, so that a wrap of the clock between the two cannot
+    // make the one pass for the other. Any other value than ours belongs to a transmission we no longer know.
     if (s.echo_timestamp != base::timestamp16(r->tx_time) || s.rtx_echo != (r->tx_count > 1)) return;
     out.rtt = std::max(since, Duration{1});
     return;

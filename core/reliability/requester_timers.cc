@@ -12,9 +12,11 @@ constexpr int64_t kProbeRepeatRtts = 5;
 constexpr uint32_t kMaxProbeShift = 16;
 }  // namespace
 
-// Also above what queues and the scheduler add now: a timer below the present round trip resends what is on its way.
+// Also above what queues and the scheduler add now: a timer below the present round trip resends what is on
+// its way.
 Duration Requester::Impl::timer_floor() const {
-  return std::max((timing.base_rtt + timing.target_delay) * kFloorRoundTrips, timing.srtt + timing.rttvar * 4);
+  return std::max((timing.base_rtt + timing.target_delay) * kFloorRoundTrips,
+                  timing.srtt + timing.rttvar * 4);
 }
 
 // The timer belongs to the lowest PSN outstanding and runs from its latest transmission.

@@ -1,4 +1,5 @@
-// Two connected drivers in one process, and a write between them. Waits are poll() on event_fd with a deadline.
+// Two connected drivers in one process, and a write between them. Waits are poll() on event_fd with a
+// deadline.
 #pragma once
 
 #include <poll.h>
@@ -24,7 +25,12 @@ struct End {
   [[nodiscard]] uint64_t base() { return reinterpret_cast<uint64_t>(memory.data()); }
 };
 
-struct EndOptions { uint64_t seed = 1; size_t bytes = 1 << 20; uint32_t evs = 4; uint16_t udp_port = 0; };
+struct EndOptions {
+  uint64_t seed = 1;
+  size_t bytes = 1 << 20;
+  uint32_t evs = 4;
+  uint16_t udp_port = 0;
+};
 
 inline std::unique_ptr<Driver> open_driver(const std::vector<std::string>& planes, const EndOptions& o) {
   DriverConfig c;
@@ -50,7 +56,9 @@ inline End open_end(const std::vector<std::string>& planes, const EndOptions& o)
   e.driver->with([&](engine::Endpoint& ep, base::Instant) {
     e.pd = ep.alloc_pd();
     e.cq = ep.create_cq(1024).value();
-    e.mr = ep.reg_mr(e.pd, e.base(), o.bytes, engine::Access::local_write | engine::Access::remote_write, e.base()).value();
+    e.mr = ep.reg_mr(e.pd, e.base(), o.bytes, engine::Access::local_write | engine::Access::remote_write,
+                     e.base())
+               .value();
     engine::QpInit init;
     init.pd = e.pd;
     init.send_cq = init.recv_cq = e.cq;
@@ -63,7 +71,8 @@ inline End open_end(const std::vector<std::string>& planes, const EndOptions& o)
 inline void connect(End& a, const End& b, bool trimming = false) {
   std::vector<engine::PeerPort> peers;
   std::string why;
-  for (const PlaneInfo& p : b.driver->planes()) peers.push_back({p.port, parse_address(p.address, why)->ip, p.udp_port, p.port});
+  for (const PlaneInfo& p : b.driver->planes())
+    peers.push_back({p.port, parse_address(p.address, why)->ip, p.udp_port, p.port});
   a.driver->with([&](engine::Endpoint& ep, base::Instant now) {
     engine::QpAttr q;
     q.state = engine::QpState::init;
@@ -90,8 +99,10 @@ inline void connect(End& a, const End& b, bool trimming = false) {
   });
 }
 
-// Looks at `done` again whenever the driver has something to say, and every 20 ms for what it does not announce.
-inline bool wait_until(Driver& d, const std::function<bool()>& done, base::Duration limit = base::Duration::seconds(30)) {
+// Looks at `done` again whenever the driver has something to say, and every 20 ms for what it does not
+// announce.
+inline bool wait_until(Driver& d, const std::function<bool()>& done,
+                       base::Duration limit = base::Duration::seconds(30)) {
   const base::Instant deadline = monotonic_now() + limit;
   while (!done()) {
     if (monotonic_now() >= deadline) return false;
@@ -128,7 +139,9 @@ inline bool transfer(End& a, End& b) {
   // The lock of b's driver orders its thread's stores before our look at the memory.
   const bool ok = write(a, 0, b, 0, a.memory.size());
   bool same = false;
-  b.driver->with([&](engine::Endpoint&, base::Instant) { same = std::memcmp(a.memory.data(), b.memory.data(), a.memory.size()) == 0; });
+  b.driver->with([&](engine::Endpoint&, base::Instant) {
+    same = std::memcmp(a.memory.data(), b.memory.data(), a.memory.size()) == 0;
+  });
   return ok && same;
 }
 

@@ -64,7 +64,8 @@ TEST_CASE("trimmed packets are asked for again") {
   r.trim_ppm = 20'000;
   a.driver->add_rule(r);
   CHECK(transfer(a, b));
-  a.driver->with([&](engine::Endpoint& ep, base::Instant) { CHECK(ep.qp_stats(a.qpn).value().nacks_rx > 0); });
+  a.driver->with(
+      [&](engine::Endpoint& ep, base::Instant) { CHECK(ep.qp_stats(a.qpn).value().nacks_rx > 0); });
   CHECK_EQ(drops(*b.driver, wire::DropReason::bad_icrc), 0u);
 }
 
@@ -135,7 +136,7 @@ TEST_CASE("callers on several threads get in while both directions are busy") {
 TEST_CASE("an EV given by the user uses its source port; a port that is taken makes only that EV bad") {
   auto [a, b] = connected(11, 256 << 10);
   const PlaneInfo plane = a.driver->planes()[0];
-  const uint32_t free_port = b.driver->planes()[1].udp_port;   // taken on another address only
+  const uint32_t free_port = b.driver->planes()[1].udp_port;  // taken on another address only
   const Fd occupant(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   std::string why;
   SockAddr at = to_sockaddr(parse_address(plane.address, why)->ip, 0, 0);
@@ -176,7 +177,7 @@ TEST_CASE("errors name the plane, the address and the remedy; closing twice is h
   auto d = Driver::open(c, why);
   REQUIRE(d.ok());
   c.planes[0].udp_port = d.value()->planes()[0].udp_port;
-  CHECK_EQ(Driver::open(c, why).error(), EADDRINUSE);   // B34
+  CHECK_EQ(Driver::open(c, why).error(), EADDRINUSE);  // B34
   CHECK(why.find("plane 1") != std::string::npos);
   CHECK(why.find(std::to_string(c.planes[0].udp_port)) != std::string::npos);
   d.value()->close();
@@ -184,7 +185,7 @@ TEST_CASE("errors name the plane, the address and the remedy; closing twice is h
   CHECK(d.value()->failure().empty());
   CHECK(d.value()->planes().empty());
   d.value()->with([](engine::Endpoint& ep, base::Instant) { CHECK_EQ(ep.qp_count(), 0u); });
-  CHECK(Driver::open(c, why).ok());   // the port is free at once
+  CHECK(Driver::open(c, why).ok());  // the port is free at once
 }
 
 TEST_CASE("running out of descriptors is a clear error and leaks none") {

@@ -1,5 +1,5 @@
-// What the host does to a driver: forks, crashes, links that go, foreign label leases. Namespaces of its own where the
-// host lets us have them; without, those cases say so and check nothing.
+// What the host does to a driver: forks, crashes, links that go, foreign label leases. Namespaces of its own
+// where the host lets us have them; without, those cases say so and check nothing.
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
@@ -27,7 +27,7 @@ constexpr int kNoNamespaces = 77;
 pid_t in_child(const std::function<int()>& body) {
   const pid_t pid = fork();
   if (pid != 0) return pid;
-  alarm(60);   // nothing stays behind
+  alarm(60);  // nothing stays behind
   testing::failures() = 0;
   int status = 1;
   try {
@@ -45,7 +45,7 @@ int status_of(pid_t pid) {
 void set_loopback(bool up) {
   const int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ifreq r{};
-  std::strcpy(r.ifr_name, "lo");   // NOLINT: two letters
+  std::strcpy(r.ifr_name, "lo");  // NOLINT: two letters
   REQUIRE(ioctl(s, SIOCGIFFLAGS, &r) == 0);
   r.ifr_flags = static_cast<short>(up ? r.ifr_flags | IFF_UP : r.ifr_flags & ~IFF_UP);
   CHECK_EQ(ioctl(s, SIOCSIFFLAGS, &r), 0);
@@ -104,7 +104,7 @@ TEST_CASE("B36: a forked child cannot use the driver and does not disturb its pa
     a.driver->close();
     a.driver.reset();
 #ifndef __SANITIZE_THREAD__
-    const auto own = open_driver({"127.0.0.53"}, {});   // a driver of its own works
+    const auto own = open_driver({"127.0.0.53"}, {});  // a driver of its own works
     own->with([](engine::Endpoint& ep, base::Instant) { CHECK(ep.alloc_pd() > 0); });
 #endif
     return 0;
@@ -125,7 +125,9 @@ TEST_CASE("B37: a port is free again at once, after a crash, and while a child o
       alarm(30);
       // The orphan speaks: by then its copies of the sockets are closed.
       const pid_t self = getpid();
-      if (orphan == 0 && (::write(pipes[1], &bound, 2) != 2 || ::write(pipes[1], &self, sizeof self) != sizeof self)) _exit(1);
+      if (orphan == 0 &&
+          (::write(pipes[1], &bound, 2) != 2 || ::write(pipes[1], &self, sizeof self) != sizeof self))
+        _exit(1);
       pause();
       _exit(1);
     });
@@ -173,7 +175,7 @@ TEST_CASE("B31: while somebody holds an exclusive flow label, planes use source 
       m.flow_label = p->tags()[1] >> 16;
       m.dst_port = before.udp_port();
       int error = 0;
-      CHECK(p->send(m, bytes, error) == SendOutcome::sent);   // arrives, if need be without its label
+      CHECK(p->send(m, bytes, error) == SendOutcome::sent);  // arrives, if need be without its label
       std::vector<UdpPlane::Received> got;
       uint64_t dropped = 0;
       REQUIRE(before.receive(got, dropped) == 1);
@@ -186,7 +188,8 @@ TEST_CASE("B31: while somebody holds an exclusive flow label, planes use source 
   });
 }
 
-TEST_CASE("B13: a link that goes and returns takes its planes along, addresses and all; the sockets work again") {
+TEST_CASE(
+    "B13: a link that goes and returns takes its planes along, addresses and all; the sockets work again") {
   in_namespace("links", [] {
     End a = open_end({"127.0.0.1", "::1"}, {.seed = 5, .bytes = 1 << 20});
     End b = open_end({"127.0.0.2", "::1"}, {.seed = 6, .bytes = 1 << 20});

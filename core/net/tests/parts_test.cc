@@ -1,4 +1,5 @@
-// The parts of the driver that need no peer: held frames, batches, address text, path MTU, the list of host facts.
+// The parts of the driver that need no peer: held frames, batches, address text, path MTU, the list of host
+// facts.
 #include <poll.h>
 
 #include <algorithm>
@@ -74,10 +75,12 @@ TEST_CASE("one batch over two planes: every packet on its own EV, in order, and 
   };
   for (uint8_t i = 0; i < 24; ++i) {
     UdpPlane& p = i % 2 == 0 ? v4 : v6;
-    put(p, i == 10 ? v6.address().ip : p.address().ip, i, i == 11 ? 66'000 : 100);   // wrong family; too big for UDP
+    put(p, i == 10 ? v6.address().ip : p.address().ip, i,
+        i == 11 ? 66'000 : 100);  // wrong family; too big for UDP
   }
   batch.send();
-  for (size_t i = 0; i < batch.size(); ++i) CHECK_EQ(batch.slots()[i].error, i == 10 ? EAFNOSUPPORT : i == 11 ? EMSGSIZE : 0);
+  for (size_t i = 0; i < batch.size(); ++i)
+    CHECK_EQ(batch.slots()[i].error, i == 10 ? EAFNOSUPPORT : i == 11 ? EMSGSIZE : 0);
   for (UdpPlane* p : {&v4, &v6}) {
     std::vector<UdpPlane::Received> got;
     uint64_t dropped = 0;
@@ -89,7 +92,8 @@ TEST_CASE("one batch over two planes: every packet on its own EV, in order, and 
       CHECK_EQ(tag, p->tags()[r.bytes[0] % 3]);
       CHECK(!last.contains(tag) || last[tag] < r.bytes[0]);
       last[tag] = r.bytes[0];
-      CHECK_EQ(wire::load_icrc(r.bytes.data() + 112), wire::icrc(r.meta, r.bytes.first(12), r.bytes.subspan(12, 100), 0));
+      CHECK_EQ(wire::load_icrc(r.bytes.data() + 112),
+               wire::icrc(r.meta, r.bytes.first(12), r.bytes.subspan(12, 100), 0));
     }
     CHECK_EQ(last.size(), 3u);
   }
@@ -140,7 +144,7 @@ TEST_CASE("a receive buffer that overflows is counted, and its fill is seen") {
   size_t n = p.receive(got, dropped);
   CHECK(n > 0);
   CHECK(n < 100);
-  CHECK(p.send(m, bytes, error) == SendOutcome::sent);   // carries the count
+  CHECK(p.send(m, bytes, error) == SendOutcome::sent);  // carries the count
   got.clear();
   n += p.receive(got, dropped);
   CHECK_EQ(n + dropped, 101u);
@@ -165,12 +169,13 @@ TEST_CASE("host facts: every key once, each judged, nothing wanting without a hi
     if (i.status == ProbeStatus::warn) CHECK(!i.hint.empty());
     CHECK(!to_string(i.status).empty());
   }
-  for (const char* key : {"udp_segment", "udp_gro", "rcvbuf", "sndbuf", "ipv6", "flow_label", "auto_flowlabels", "seg6", "seg6_next_csid",
-                          "open_files", "interface lo"}) {
+  for (const char* key : {"udp_segment", "udp_gro", "rcvbuf", "sndbuf", "ipv6", "flow_label",
+                          "auto_flowlabels", "seg6", "seg6_next_csid", "open_files", "interface lo"}) {
     CHECK(keys.contains(key));
   }
   const auto interfaces = probe_interfaces();
-  const auto lo = std::find_if(interfaces.begin(), interfaces.end(), [](const ProbeInterface& i) { return i.loopback; });
+  const auto lo =
+      std::find_if(interfaces.begin(), interfaces.end(), [](const ProbeInterface& i) { return i.loopback; });
   REQUIRE(lo != interfaces.end());
   CHECK(lo->running);
   REQUIRE(!lo->addresses.empty());

@@ -129,7 +129,7 @@ TEST_CASE("a refused datagram does not poison the socket for others (B12)") {
   m.src = a.address().ip;
   m.dst = b.address().ip;
   m.src_port = static_cast<uint16_t>(a.tags()[0]);
-  m.dst_port = 1;   // nobody there: ICMP port unreachable comes back
+  m.dst_port = 1;  // nobody there: ICMP port unreachable comes back
   const std::array<uint8_t, 1> bytes{0};
   for (int i = 0; i < 5; ++i) {
     int error = 0;
