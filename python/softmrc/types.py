@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from enum import IntFlag
 from typing import Protocol, TypeAlias, runtime_checkable
 
-__all__ = ["Buffer", "DLPackBuffer"]
+__all__ = ["Buffer", "DLPackBuffer", "EvState"]
 
 
 @runtime_checkable
@@ -21,3 +22,12 @@ class DLPackBuffer(Protocol):
 # Anything with the buffer protocol (bytes, bytearray, memoryview, array, mmap, numpy) or a DLPack CPU array.
 # `collections.abc.Buffer` names this from Python 3.12 on; until then the checker cannot tell.
 Buffer: TypeAlias = "bytes | bytearray | memoryview | DLPackBuffer | object"
+
+
+class EvState(IntFlag):
+    """States of an entropy value as the controller sees them (reference 12.1); SKIP shows as GOOD."""
+
+    GOOD = 1
+    ASSUMED_BAD = 2
+    DENIED = 4
+    UNKNOWN = 1 << 31

@@ -20,7 +20,7 @@ from softmrc.ctl.profiles import (
     EvProfile,
     ProfileState,
 )
-from softmrc.verbs import EvState
+from softmrc.types import EvState
 
 __all__ = [
     "CcProfile",

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from softmrc._core import EvEventQueue
 from softmrc.ctl.profiles import CcProfile, EvEntry, EvField, EvFmtProfile, EvMode, EvProfile, ProfileState
+from softmrc.device import Device, EventQueue, OpenDevice, Wakeup, device, refusals
 from softmrc.errors import UsageError, VerbsError
-from softmrc.verbs import Context, EvState, PeerPlane
-from softmrc.verbs.base import refusals
-from softmrc.verbs.device import Device, device
-from softmrc.verbs.pump import EventQueue, Wakeup
+from softmrc.types import EvState
 
 __all__ = ["Controller", "EvEvent"]
 
@@ -39,7 +37,7 @@ class Controller:
 
     def __init__(
         self,
-        name: str | Context = "mrc0",
+        name: str | OpenDevice = "mrc0",
         *,
         events: int = 1024,
         pid: int | None = None,
@@ -62,7 +60,7 @@ class Controller:
             raise VerbsError(
                 errno.ENOTSUP, f"attach to the device of process {pid}: only devices of this process"
             )
-        self._device: Device = name.device if isinstance(name, Context) else device(name)
+        self._device: Device = device(name) if isinstance(name, str) else name.device
         self._events = EvEventQueue(events)
         self._device.watchers.add(self)
         self._closed = False
@@ -292,7 +290,7 @@ class Controller:
         plane: int = 1,
         udp_port: int = 4791,
         dscp: int = 0,
-        context: Context | None = None,
+        context: OpenDevice | None = None,
     ) -> dict[int, int | None]:
         """Measure the round trip of paths with EV probes (reference 9.1); no queue pair is needed.
 
@@ -319,9 +317,11 @@ class Controller:
             raise UsageError(f"timeout is 0 to {_MAX_PROBE_SECONDS} s")
         ctx = context or self._only_context()
         wanted = list(evs) if evs is not None else list(ctx.planes[plane - 1]["evs"])
-        return _probe(ctx, PeerPlane(plane, address, udp_port), wanted, dscp, timeout)
+        return _probe(
+            ctx, lambda ev: ctx.driver.send_ev_probe(plane, address, udp_port, ev, dscp), wanted, timeout
+        )
 
-    def _only_context(self) -> Context:
+    def _only_context(self) -> OpenDevice:
         open_ones = list(self._device.contexts)
         if len(open_ones) != 1:
             raise UsageError(f"device {self._device.name!r} is open {len(open_ones)} times; pass context=")
@@ -360,7 +360,7 @@ def _steps(now: ProfileState, wanted: ProfileState | str | None) -> list[dict[st
 
 
 def _probe(
-    ctx: Context, to: PeerPlane, evs: Sequence[int], dscp: int, timeout: float
+    ctx: OpenDevice, send: Callable[[int], int], evs: Sequence[int], timeout: float
 ) -> dict[int, int | None]:
     rtts: dict[int, int | None] = dict.fromkeys(evs)
     waiting: dict[int, int] = {}
@@ -370,7 +370,7 @@ def _probe(
         end = time.monotonic() + timeout
         with refusals("EV probe"):
             for ev in rtts:
-                waiting[ctx.driver.send_ev_probe(to.local_plane, to.address, to.udp_port, ev, dscp)] = ev
+                waiting[send(ev)] = ev
         while waiting:
             left = end - time.monotonic()
             if not ctx.pump.wait_for(answers.wakeup, lambda: len(answers) > 0, max(left, 0.0)):

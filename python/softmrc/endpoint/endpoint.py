@@ -8,7 +8,6 @@ import contextlib
 import os
 import socket
 import threading
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Unpack
@@ -20,6 +19,7 @@ from softmrc.endpoint.exchange import Exchange
 from softmrc.endpoint.handshake import Handshake, token_bytes
 from softmrc.endpoint.hub import Hub
 from softmrc.endpoint.knobs import KnobArgs, Knobs
+from softmrc.endpoint.link import Link
 from softmrc.endpoint.listener import Listener, bind_sockets
 from softmrc.endpoint.region import Exposed, Region
 from softmrc.endpoint.setup import establish
@@ -31,7 +31,8 @@ from softmrc.verbs import MR, PD, Access, Context, Rule
 __all__ = ["Endpoint"]
 
 _SOFTWARE = "softmrc 0.1.0"
-_open_endpoints: weakref.WeakSet[Endpoint] = weakref.WeakSet()
+# Strong: an endpoint that is not closed lives until the end of the program, which closes it.
+_open_endpoints: set[Endpoint] = set()
 
 
 class Endpoint:
@@ -299,11 +300,7 @@ class Endpoint:
             return
         for listener in list(self.hub.listeners):
             listener.close()
-        closers = [threading.Thread(target=_close_quietly, args=(c,)) for c in self.hub.connections()]
-        for closer in closers:
-            closer.start()
-        for closer in closers:
-            closer.join()
+        _close_together(self.hub.connections())
         self._closed = True
         self.hub.stop()
         self.ctx.close()
@@ -337,7 +334,20 @@ class Endpoint:
 _PLANE_FIELDS = ("address", "udp_port", "up", "flow_labels", "mtu", "rcvbuf", "sndbuf")
 
 
-def _close_quietly(conn: Connection) -> None:
+def _close_together(connections: list[Link]) -> None:
+    """Close side by side: one silent peer must not eat the patience meant for the others."""
+    threads = [threading.Thread(target=_close_quietly, args=(c,)) for c in connections]
+    for thread, conn in zip(threads, connections, strict=True):
+        try:
+            thread.start()
+        except RuntimeError:  # Python 3.12 starts no threads once the interpreter ends
+            _close_quietly(conn)
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join()
+
+
+def _close_quietly(conn: Link) -> None:
     with contextlib.suppress(MrcError):
         conn.close()
 

@@ -6,11 +6,11 @@ raises `VerbsError` with its errno. Parents close their children; every object i
 
 from __future__ import annotations
 
+from softmrc.types import EvState
 from softmrc.verbs.context import API_VERSION, CompChannel, Context, query_version
 from softmrc.verbs.cq import CQ
 from softmrc.verbs.enums import (
     Access,
-    EvState,
     MrcCap,
     PathMtu,
     QPCapFlag,

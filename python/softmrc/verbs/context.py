@@ -7,12 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from softmrc._core import NetDriver
+from softmrc.device import Device, EventQueue, Pump, Resource, Wakeup, device, refusals
 from softmrc.errors import UsageError
-from softmrc.verbs.base import Resource, refusals
-from softmrc.verbs.device import Device, device
 from softmrc.verbs.enums import MrcCap
 from softmrc.verbs.impair import Rule
-from softmrc.verbs.pump import EventQueue, Pump, Wakeup
 from softmrc.verbs.structs import DeviceAttr, MrcDeviceAttr
 
 __all__ = ["API_VERSION", "CompChannel", "Context", "query_version"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 from typing import Any
 
+from softmrc.device import Resource, refusals
 from softmrc.errors import VerbsError
-from softmrc.verbs.base import Resource, refusals
 from softmrc.verbs.context import CompChannel, Context
 from softmrc.verbs.enums import WCOpcode, status_of_engine
 from softmrc.verbs.structs import WC

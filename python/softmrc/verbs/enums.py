@@ -9,7 +9,6 @@ from enum import IntEnum, IntFlag
 
 __all__ = [
     "Access",
-    "EvState",
     "MrcCap",
     "PathMtu",
     "QPCapFlag",
@@ -168,12 +167,3 @@ class QPCapFlag(IntFlag):
     TRIM_NACK_DEST_UNSUPPORTED = 1
     DYNAMIC_MPR = 2
     SVC_TIME_DEST_UNSUPPORTED = 4
-
-
-class EvState(IntFlag):
-    """States of an entropy value as the controller sees them (reference 12.1); SKIP shows as GOOD."""
-
-    GOOD = 1
-    ASSUMED_BAD = 2
-    DENIED = 4
-    UNKNOWN = 1 << 31

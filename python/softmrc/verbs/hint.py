@@ -9,8 +9,8 @@ import errno
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from softmrc.device import Resource
 from softmrc.errors import VerbsError
-from softmrc.verbs.base import Resource
 
 if TYPE_CHECKING:
     from softmrc.verbs.context import Context

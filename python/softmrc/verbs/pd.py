@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 
+from softmrc.device import Resource, refusals
 from softmrc.errors import UsageError
 from softmrc.types import Buffer
-from softmrc.verbs.base import Resource, refusals
 from softmrc.verbs.context import Context
 from softmrc.verbs.enums import Access
 

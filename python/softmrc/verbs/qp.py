@@ -6,9 +6,8 @@ import errno
 from collections.abc import Sequence
 from typing import Any
 
+from softmrc.device import ProfileUse, Resource, refusals
 from softmrc.errors import VerbsError
-from softmrc.verbs.base import Resource, refusals
-from softmrc.verbs.device import ProfileUse
 from softmrc.verbs.enums import PathMtu, QPState, SendFlags, WROpcode
 from softmrc.verbs.pd import PD
 from softmrc.verbs.structs import (
@@ -60,7 +59,7 @@ class QP(Resource):
         self.pd = pd
         self.ctx = pd.ctx
         self.init_attr = init_attr
-        self._use = ProfileUse()
+        self.profiles = ProfileUse()
         wanted: dict[str, Any] = {
             "pd": pd.handle,
             "send_cq": init_attr.scq.handle,
@@ -134,12 +133,12 @@ class QP(Resource):
         if soft.ev_set is not None:
             out["ev_set"] = tuple([tuple(path) for path in paths] for paths in soft.ev_set)
         self._put_path(out, attr, soft)
-        use = self.ctx.device.use_profiles(mrc, out)
+        use = self.ctx.device.use_profiles(mrc.ev_profile_id, mrc.cc_profile_id, out)
         if mrc.hint is not None:
             use.add(mrc.hint.hold())
         try:
             if attr.qp_state is QPState.RTR:
-                self.ctx.device.draw_evs(self._use, out)
+                self.ctx.device.draw_evs(self.profiles, out)
             what = f"modify QP to {attr.qp_state.name}" if attr.qp_state is not None else "modify QP"
             with refusals(what):
                 self.ctx.driver.modify_qp(self.qp_num, out)
@@ -147,10 +146,10 @@ class QP(Resource):
             use.release()
             raise
         if attr.qp_state is QPState.RESET:
-            self._use.release()
-        self._use.take_over(use)
-        if attr.qp_state is QPState.RTR and self._use.ev_profile is not None:
-            self.ctx.device.started(self, self._use)
+            self.profiles.release()
+        self.profiles.take_over(use)
+        if attr.qp_state is QPState.RTR and self.profiles.ev_profile is not None:
+            self.ctx.device.started(self, self.profiles)
 
     def _put_path(self, out: dict[str, Any], attr: QPAttr, soft: SoftQPAttr) -> None:
         if attr.path_mtu is not None:
@@ -273,4 +272,4 @@ class QP(Resource):
     def _release(self) -> None:
         with refusals("destroy QP"):
             self.ctx.driver.destroy_qp(self.qp_num)
-        self._use.release()
+        self.profiles.release()
