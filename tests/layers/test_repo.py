@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.layers.repo import ROOT, tracked
 
 TEXT = {".h", ".cc", ".py", ".md", ".txt", ".toml", ".yaml", ".sh", ".cmake", ".json", ".ref", ""}
-HOME_PATH = re.compile(r"(?<![\w./-])/(?:root|home|work|Users)/\w")
+HOME_PATH = re.compile(r"(?<![\w./-])/(?:root|work|Users)/\w")
 DOWNLOAD = re.compile(r"FetchContent_Declare|git submodule add|git clone|curl -|wget ")
 
 
