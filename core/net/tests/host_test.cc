@@ -214,6 +214,59 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("B12: a peer without a route costs its QP, not the others, and not the processor") {
+  in_namespace("no route", [] {
+    End a = open_end({"127.0.0.1"}, {.seed = 9, .bytes = 1 << 20});
+    End b = open_end({"127.0.0.2"}, {.seed = 10, .bytes = 1 << 20});
+    connect(a, b);
+    connect(b, a);
+    // A second QP of the same endpoint, to where nothing leads.
+    End lost;
+    std::swap(lost.driver, a.driver);
+    lost.driver->with([&](engine::Endpoint& ep, base::Instant now) {
+      engine::QpInit init;
+      init.pd = a.pd;
+      lost.cq = init.send_cq = init.recv_cq = ep.create_cq(16).value();
+      lost.qpn = ep.create_qp(init).value();
+      engine::QpAttr q;
+      q.state = engine::QpState::init;
+      REQUIRE(ep.modify_qp(now, lost.qpn, q) == 0);
+      q = {};
+      q.state = engine::QpState::rtr;
+      q.dest_qpn = 77;
+      q.rq_psn = 1;
+      q.path_mtu = 4096;
+      q.peer_ports = {{1, base::IpAddr::v4(10, 9, 9, 9), 4791, 1}};
+      REQUIRE(ep.modify_qp(now, lost.qpn, q) == 0);
+      q = {};
+      q.state = engine::QpState::rts;
+      q.sq_psn = 1;
+      q.timeout = 8;
+      q.hold_time = base::Duration::millis(300);
+      REQUIRE(ep.modify_qp(now, lost.qpn, q) == 0);
+      engine::SendWr wr;
+      wr.addr = a.base();
+      wr.length = 1 << 20;
+      wr.lkey = a.mr.lkey;
+      REQUIRE(ep.req_notify_cq(lost.cq, false) == 0);
+      REQUIRE(ep.post_send(now, lost.qpn, wr) == 0);
+    });
+    std::swap(lost.driver, a.driver);
+    CHECK(transfer(a, b));
+    engine::Completion c;
+    size_t n = 0;
+    CHECK(wait_until(*a.driver, [&] {
+      a.driver->with([&](engine::Endpoint& ep, base::Instant) { n = ep.poll_completion(lost.cq, {&c, 1}); });
+      return n == 1;
+    }));
+    CHECK(c.status != engine::Status::success);
+    const DriverStats s = a.driver->stats();
+    CHECK(s.tx_errors > 0);
+    CHECK(s.tx_errors < 20'000);  // in 300 ms: retried at a pace, not in a loop
+    CHECK(transfer(a, b));
+  });
+}
+
 TEST_CASE("B29: with IPv6 switched off IPv4 planes work, and an IPv6 plane is refused with the reason") {
   in_namespace("IPv6 off", [] {
     std::ofstream("/proc/sys/net/ipv6/conf/all/disable_ipv6") << "1\n";
