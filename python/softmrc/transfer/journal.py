@@ -1,7 +1,7 @@
 """What of a file has arrived for certain: an append-only list of chunk hashes beside the unfinished file.
 
 A record is written after its chunk was hashed in place, so after a kill the journal never promises too much
-about what the kernel holds. After a power cut it may; `Partial` therefore hashes the claimed chunks again
+about what the kernel holds. After a power cut it may; `IncomingFile` therefore hashes the claimed chunks again
 before it trusts them.
 """
 

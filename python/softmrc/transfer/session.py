@@ -75,8 +75,7 @@ class Session(threading.Thread):
         self._stored: set[int] = set()
         self._replaced = False
 
-    # --- the thread
-    # ---------------------------------------------------------------------------------------------
+    # --- the thread ---------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Serve the peer."""
@@ -157,8 +156,7 @@ class Session(threading.Thread):
         except MrcError:
             pass  # the reader of messages reports it
 
-    # --- messages
-    # -----------------------------------------------------------------------------------------------
+    # --- messages -----------------------------------------------------------------------------------------
 
     def _handle(self, message: dict[str, Any]) -> bool:
         """Act on a message; False: the peer is done."""
