@@ -209,11 +209,9 @@ void Endpoint::Impl::count_tx(const Transmit& t) {
 bool Endpoint::poll_transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
   Impl& m = *impl_;
   m.last_now = now;
+  // Even without any port the ready QPs must learn that they are blocked: what only sending can serve would
+  // otherwise stay due, and a driver whose sockets are all full would spin.
   ports &= m.env.ports_up;
-  if (ports == 0) {
-    m.last_ports = 0;
-    return false;
-  }
   if ((ports & ~m.last_ports) != 0) m.scheduler.unblock();
   m.last_ports = ports;
   if (m.ops.wants_to_send() && m.ops.transmit(ports, head, out)) {

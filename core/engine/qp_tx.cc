@@ -111,7 +111,9 @@ TxResult Qp::send_probe(Instant now, uint32_t ports, base::MutByteView head, Tra
     }
     return TxResult::no_port;
   }
-  if (table_->next_probe_at() <= now && usable != 0) {
+  if (table_->next_probe_at() <= now) {
+    // The EV's port is full: the QP must be asked again when it is not, a timer will not come back to it.
+    if (!table_->probe_due(now, usable)) return TxResult::no_port;
     budget_retry_ = Instant::never();
     if (!env_.probe_budget.take(now)) {
       budget_retry_ = now + Duration::millis(1);

@@ -78,6 +78,8 @@ class EvTable {
 
   // Earliest time a probe of an ASSUMED_BAD EV is due, never() when none is.
   [[nodiscard]] base::Instant next_probe_at() const;
+  // Some probe is due among `ports`.
+  [[nodiscard]] bool probe_due(base::Instant now, uint32_t ports) const;
   // Takes one due probe among `ports`; at most one outstanding an EV (cleared by on_probe_ack/lost).
   std::optional<PathId> take_probe(base::Instant now, uint32_t ports);
 

@@ -25,6 +25,14 @@ void EvTable::Impl::refresh_next_probe() {
 
 base::Instant EvTable::next_probe_at() const { return impl_->next_probe; }
 
+bool EvTable::probe_due(base::Instant now, uint32_t ports) const {
+  const Impl& m = *impl_;
+  return m.next_probe <= now && std::any_of(m.entries.begin(), m.entries.end(), [&](const Entry& e) {
+           return e.state == State::assumed_bad && !e.probing && e.timer <= now &&
+                  (ports & m.usable_ports & (1u << e.port)) != 0;
+         });
+}
+
 std::optional<PathId> EvTable::take_probe(base::Instant now, uint32_t ports) {
   Impl& m = *impl_;
   if (m.next_probe > now) return std::nullopt;

@@ -61,8 +61,8 @@ class Flow {
 
   FlowLimits limits_;
   base::Rng rng_;
-  std::vector<uint8_t> source_, target_;
-  std::deque<OpenWrite> open_;  // posting order
+  std::vector<uint8_t> source_, target_, clean_;  // clean_: a slot of canary
+  std::deque<OpenWrite> open_;                    // posting order
   // Immediates in posting order; a write may complete at either side first.
   struct Expected {
     uint64_t id;

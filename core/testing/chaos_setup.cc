@@ -6,14 +6,14 @@
 namespace mrc::testing {
 
 std::string ChaosSetup::text() const {
-  char b[320];
+  char b[384];
   std::snprintf(b, sizeof b,
                 "planes=%u evs=%u %s qps=%u pmtu=%u mpr=%u%s%s cc=%s policy=%s %s open=%u slot=%u wimm=%u "
-                "receives=%u gap=%lld us",
+                "receives=%u gap=%lld us full=%u fail=%u",
                 pair.planes, pair.evs_per_plane, pair.ipv4 ? "ipv4" : "ipv6", qps, pmtu, mpr,
                 harm.dynamic_mpr ? " dynamic" : "", harm.trimming ? " trim" : "", cc.c_str(), policy.c_str(),
                 hold ? "hold" : "retry-forever", flow.max_open, flow.slot_bytes, max_wimm, receives,
-                static_cast<long long>(harm.mean_gap.ns / 1000));
+                static_cast<long long>(harm.mean_gap.ns / 1000), pair.port_full_ppm, pair.send_fail_ppm);
   return b;
 }
 
@@ -33,6 +33,9 @@ ChaosSetup draw_setup(uint64_t seed) {
   s.hold = r.below(2) == 0;
   if (r.below(4) == 0) s.cc = "fixed-window";
   if (r.below(4) == 0) s.policy = "rr";
+  // Full socket buffers and refused packets, on hosts that have them.
+  if (r.below(2) == 0) s.pair.port_full_ppm = r.below(300'000);
+  if (r.below(3) == 0) s.pair.send_fail_ppm = r.below(5'000);
   s.harm.mean_gap = Duration::micros(30 + r.below(200));
   s.flow.imm_percent = r.below(60);
   // Few open writes leave tails that only probes and timers repair; many keep the window full.

@@ -8,7 +8,8 @@ namespace mrc::testing {
 
 namespace {
 constexpr uint32_t kAllPorts = UINT32_MAX;
-}
+constexpr uint32_t kMaxFullMicros = 30;
+}  // namespace
 
 base::IpAddr Pair::address(bool v4, int side, uint8_t plane) {
   if (v4) return base::IpAddr::v4(10, plane, 0, static_cast<uint8_t>(1 + side));
@@ -19,7 +20,8 @@ base::IpAddr Pair::address(bool v4, int side, uint8_t plane) {
   return a;
 }
 
-Pair::Pair(const PairConfig& config) : config_(config), rng_(config.seed), line_(rng_.next()) {
+Pair::Pair(const PairConfig& config)
+    : config_(config), rng_(config.seed), host_rng_(config.seed ^ 0x4057), line_(rng_.next()) {
   boot(0);
   boot(1);
 }
@@ -108,11 +110,40 @@ void Pair::carry(int from, const engine::Transmit& t, const std::vector<uint8_t>
   push(std::move(f));
 }
 
+uint32_t Pair::writable_ports(int i) const {
+  if (config_.port_full_ppm == 0) return kAllPorts;
+  const auto& full = ends_[static_cast<size_t>(i)].full_until;
+  uint32_t mask = 0;
+  for (uint32_t p = 0; p < full.size(); ++p) mask |= full[p] <= now_ ? 1u << p : 0;
+  return mask;
+}
+
+Instant Pair::next_writable() const {
+  Instant at = Instant::never();
+  if (config_.port_full_ppm == 0) return at;
+  for (const Side& s : ends_) {
+    for (const Instant t : s.full_until) {
+      if (t > now_) at = std::min(at, t);
+    }
+  }
+  return at;
+}
+
+bool Pair::leaves(int i, const engine::Transmit& t) {
+  if (host_rng_.chance_ppm(config_.port_full_ppm)) {
+    ends_[static_cast<size_t>(i)].full_until[t.meta.port & 31] =
+        now_ + Duration::micros(1 + host_rng_.below(kMaxFullMicros));
+  }
+  if (!host_rng_.chance_ppm(config_.send_fail_ppm)) return true;
+  side(i).on_send_failed(now_, t);
+  return false;
+}
+
 void Pair::pump(int i) {
   engine::Endpoint& e = side(i);
   uint8_t head[wire::kMaxHeaderBytes];
   engine::Transmit t;
-  while (e.poll_transmit(now_, kAllPorts, head, t)) {
+  while (e.poll_transmit(now_, writable_ports(i), head, t)) {
     scratch_.clear();
     scratch_.insert(scratch_.end(), head, head + t.head_len);
     scratch_.insert(scratch_.end(), t.payload, t.payload + t.payload_len);
@@ -120,7 +151,7 @@ void Pair::pump(int i) {
     scratch_.insert(scratch_.end(), end.bytes, end.bytes + end.length);
     ++sent_;
     if (on_transmit) on_transmit(i, t, scratch_);
-    carry(i, t, scratch_);
+    if (leaves(i, t)) carry(i, t, scratch_);
   }
 }
 
@@ -132,8 +163,13 @@ void Pair::flush() {
 bool Pair::step() {
   const Instant frame = heap_.empty() ? Instant::never() : heap_.front().at;
   const Instant timer = std::min(side(0).poll_timeout(), side(1).poll_timeout());
-  if (frame.is_never() && timer.is_never()) return false;
-  now_ = std::max(now_, std::min(frame, timer));
+  const Instant writable = next_writable();
+  if (frame.is_never() && timer.is_never() && writable.is_never()) return false;
+  now_ = std::max(now_, std::min({frame, timer, writable}));
+  if (writable < frame && writable < timer) {
+    flush();
+    return true;
+  }
   if (frame <= timer) {
     std::pop_heap(heap_.begin(), heap_.end(), later);
     Frame f = std::move(heap_.back());
@@ -154,7 +190,7 @@ bool Pair::step() {
 bool Pair::run_until(const std::function<bool()>& done, Instant deadline) {
   while (!done()) {
     const Instant frame = heap_.empty() ? Instant::never() : heap_.front().at;
-    const Instant next = std::min({frame, side(0).poll_timeout(), side(1).poll_timeout()});
+    const Instant next = std::min({frame, side(0).poll_timeout(), side(1).poll_timeout(), next_writable()});
     if (next > deadline || !step()) {
       now_ = std::max(now_, deadline);
       return done();

@@ -26,7 +26,10 @@ struct PairConfig {
   int64_t port_bytes_per_second = 0;  // what the endpoints believe; 0 = unknown
   int64_t bytes_per_second = 0;       // what the ports say of each plane; 0 = unknown
   size_t max_frames = 200'000;        // in flight at once; more are dropped (and would be a bug)
-  engine::EndpointConfig endpoint;    // seed is replaced
+  // The sender's own host: after a packet its port takes no more for a while, or the socket refuses the
+  // packet.
+  uint32_t port_full_ppm = 0, send_fail_ppm = 0;
+  engine::EndpointConfig endpoint;  // seed is replaced
 };
 
 class Pair {
@@ -62,6 +65,7 @@ class Pair {
   struct Side {
     std::unique_ptr<engine::Endpoint> endpoint;
     uint64_t incarnation = 0;
+    std::array<Instant, 32> full_until{};  // by port; only with port_full_ppm
   };
   struct Frame {
     Instant at;
@@ -76,13 +80,17 @@ class Pair {
 
   void boot(int i);
   void pump(int i);
+  // Whether the packet leaves this host.
+  bool leaves(int i, const engine::Transmit& t);
+  [[nodiscard]] uint32_t writable_ports(int i) const;
+  [[nodiscard]] Instant next_writable() const;
   void carry(int from, const engine::Transmit& t, const std::vector<uint8_t>& bytes);
   void push(Frame f);
   std::vector<uint8_t> fresh_buffer();
   static base::IpAddr address(bool v4, int side, uint8_t plane);
 
   PairConfig config_;
-  base::Rng rng_;
+  base::Rng rng_, host_rng_;
   std::array<Side, 2> ends_;
   impair::Line line_;
   Instant now_{};

@@ -331,3 +331,48 @@ TEST_CASE("B33: a full receive queue lowers the sender's window, an empty one gi
   CHECK_EQ(load.bad, 0u);
   CHECK_EQ(s.demotions(0), 0u);
 }
+
+TEST_CASE("full sockets: what waits for a port leaves no timer that is due") {
+  StoryConfig c;
+  c.pair.planes = 1;
+  c.pair.port_full_ppm = 1'000'000;  // after every packet
+  Story s(c);
+  impair::Rule r;
+  r.drop_ppm = 200'000;  // probes and timeouts become due while the port is full
+  s.pair.line().add_rule(r);
+  for (uint32_t i = 0; i < 50; ++i) REQUIRE(s.post(0, i, i * 10'000u, i * 10'000u, 10'000) == 0);
+  uint32_t idle = 0;
+  while (s.end[0].sent.size() < 50 && idle < 1000) {
+    const Instant before = s.pair.now();
+    const uint64_t sent = s.pair.frames_sent();
+    REQUIRE(s.pair.step());
+    s.collect(0);
+    idle = s.pair.now() == before && s.pair.frames_sent() == sent ? idle + 1 : 0;
+  }
+  CHECK(s.all_in_order(0, 50));
+  CHECK(s.equal(0, 0, 500'000));
+}
+
+TEST_CASE("the probe of a bad path whose port is full goes out when the port takes packets again") {
+  StoryConfig c;
+  c.pair.planes = 2;
+  c.pair.evs_per_plane = 1;
+  Story s(c);
+  const uint64_t id = s.pair.line().add_rule(cut(2));
+  REQUIRE(s.post(0, 0, 0, 0, 50'000) == 0);
+  REQUIRE(s.run_until_sent(0, 1));
+  REQUIRE(s.count_state(0, ev::State::assumed_bad) == 1);
+  s.pair.line().remove_rule(id);
+  engine::Endpoint& e = s.pair.side(0);
+  uint8_t head[wire::kMaxHeaderBytes];
+  engine::Transmit t;
+  bool probed = false;
+  for (int i = 0; i < 50 && !probed && !e.poll_timeout().is_never(); ++i) {
+    const Instant now = e.poll_timeout();
+    e.handle_timeout(now);
+    while (e.poll_transmit(now, 1u << 1, head, t)) {
+    }
+    probed = e.poll_transmit(now + Duration::micros(1), 3u << 1, head, t) && t.meta.port == 2;
+  }
+  CHECK(probed);
+}
