@@ -13,7 +13,7 @@ uint64_t slot_of(const base::IpAddr& a, const Srv6Template& t, uint32_t slot) {
   uint64_t v = 0;
   const uint32_t first = t.block_bits + slot * t.usid_bits;
   for (uint32_t i = first; i < first + t.usid_bits; ++i)
-    v = (v << 1) | ((uint32_t{a.bytes[i / 8]} >> (7 - i % 8) & 1u);
+    v = (v << 1) | ((uint32_t{a.bytes[i / 8]} >> (7 - i % 8)) & 1u);
   return v;
 }
 
