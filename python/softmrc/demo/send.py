@@ -103,7 +103,7 @@ class _Source:
     def _read(self) -> None:
         try:
             while True:
-                verified = json.loads(self._connection.recv_message_sync())["verified"]
+                verified = self._connection.recv_notification().imm
                 with self._moved:
                     self._verified = max(self._verified, verified)
                     self._moved.notify_all()
@@ -159,7 +159,9 @@ def main() -> None:
     with open(config["source"], "rb") as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     with Endpoint(*planes, seed=config["seed"], name="demo sender", **config["knobs"]) as endpoint:
-        connection = endpoint.connect_sync(config["addresses"][0], config["port"], token=config["token"])
+        connection = endpoint.connect_sync(
+            config["addresses"][0], config["port"], expose=bytearray(8), token=config["token"]
+        )
         region = connection.register(content, writable=False)
         source = _Source(connection, region, config["lengths"])
         put(connected=[[p.plane, p.ev] for p in connection.stats().paths])
