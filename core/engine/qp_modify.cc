@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint8_t kMaxMpr = 32;  // x128 PSNs (5.3)
 constexpr uint16_t kMaxWimm = 4096;
+constexpr size_t kMaxEvs = 4096;  // of one QP (reference 16)
 constexpr int64_t kUnknownRate = 1'250'000'000;
 constexpr uint32_t kCapTrimNackUnsupported = 1, kCapDynamicMpr = 2, kCapSvcTimeUnsupported = 4;
 
@@ -75,7 +76,7 @@ Errno Qp::check_attr(const QpAttr& a) const {
   if (a.dest_qpn && !valid_qpn(*a.dest_qpn)) return EINVAL;
   if ((a.rq_psn && *a.rq_psn > 0xFFFFFF) || (a.sq_psn && *a.sq_psn > 0xFFFFFF)) return EINVAL;
   if (a.path_mtu && !valid_pmtu(*a.path_mtu)) return EINVAL;
-  if (a.ev_count && (*a.ev_count == 0 || *a.ev_count > 4096)) return EINVAL;
+  if (a.ev_count && (*a.ev_count == 0 || *a.ev_count > kMaxEvs)) return EINVAL;
   if (a.ev_policy && !ev::make_policy(*a.ev_policy).ok()) return EINVAL;
   if (const Errno e =
           cc::check_config(a.cc_algorithm.value_or("uet-1.0-nscc"), a.cc_config.value_or(cc::CcConfig{})))
@@ -93,6 +94,7 @@ Errno Qp::check_attr(const QpAttr& a) const {
   const auto known_port = [this](const ev::PathId& p) { return p.port != 0 && p.port <= env_.ports.size(); };
   if (a.ev_set) {
     const EvSetSpec& s = *a.ev_set;
+    if (s.active.size() + s.backup.size() > kMaxEvs) return EINVAL;
     if (!std::all_of(s.active.begin(), s.active.end(), known_port)) return EINVAL;
     if (!std::all_of(s.backup.begin(), s.backup.end(), known_port)) return EINVAL;
   }

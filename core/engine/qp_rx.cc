@@ -66,7 +66,7 @@ void Qp::on_packet(Instant now, const wire::DatagramMeta& meta, const wire::Pack
     default:
       last_rx_port_ = meta.port;
       rx_since_probe_ = true;
-      if (reverse_due_.is_never()) reverse_due_ = now;
+      if (reverse_due_.is_never() && state_ != QpState::err) reverse_due_ = now;
       rsp_->on_data(now, p, wire::reflected_entropy(meta), ce, nominal, *this);
       after_responder(now);
       break;
@@ -136,7 +136,7 @@ void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet
       const Duration rtt = now - probe->sent_at;
       rtt_.sample(rtt);
       table_->on_probe_ack(now, probe->tag, m);
-      req_->on_probe_answer(now, probe->sent_at, rtt, effects_);
+      req_->on_probe_answer(now, probe->sent_at, probe->port, rtt, effects_);
       if (m == ev::PathFeedback::none) note_path_alive(now, probe->tag);
     }
   } else {

@@ -204,8 +204,9 @@ void Requester::on_probe_sent(Instant now) {
   impl_->last_probe = now;
   ++impl_->probes_unanswered;
 }
-void Requester::on_probe_answer(Instant now, Instant probe_sent_at, Duration rtt, Effects& out) {
-  impl_->on_probe_answer(now, probe_sent_at, rtt, out);
+void Requester::on_probe_answer(Instant now, Instant probe_sent_at, uint8_t port, Duration rtt,
+                                Effects& out) {
+  impl_->on_probe_answer(now, probe_sent_at, port, rtt, out);
 }
 Instant Requester::next_timeout() const { return impl_->next_timeout(); }
 void Requester::on_timeout(Instant now, Effects& out) { impl_->on_timeout(now, out); }

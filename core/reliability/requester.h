@@ -165,7 +165,7 @@ class Requester {
   void on_probe_sent(Instant now);
   // Call after on_sack of the same packet: PSNs sent before the probe and still missing are lost if the
   // answer shows low delay.
-  void on_probe_answer(Instant now, Instant probe_sent_at, Duration rtt, Effects& out);
+  void on_probe_answer(Instant now, Instant probe_sent_at, uint8_t port, Duration rtt, Effects& out);
   [[nodiscard]] Instant next_timeout() const;  // ACK timer
   void on_timeout(Instant now, Effects& out);
   // A port came back: retry now instead of at the end of a long back-off.

@@ -32,7 +32,7 @@ struct Requester::Impl {
   void on_sack(Instant now, const SackView& s, Effects& out);
   void on_nack(Instant now, const NackView& n, Effects& out);
   void on_transport_ack(Instant now, Psn psn, uint8_t syndrome, Effects& out);
-  void on_probe_answer(Instant now, Instant probe_sent_at, Duration rtt, Effects& out);
+  void on_probe_answer(Instant now, Instant probe_sent_at, uint8_t port, Duration rtt, Effects& out);
   void acknowledge(int64_t seq, Effects& out);
   void acknowledge_through(int64_t seq, Effects& out);
   void pop_received();

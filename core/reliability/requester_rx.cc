@@ -308,13 +308,15 @@ void Requester::Impl::on_transport_ack(Instant now, Psn psn, uint8_t syndrome, E
   infer_losses(now, out);
 }
 
-void Requester::Impl::on_probe_answer(Instant now, Instant probe_sent_at, Duration rtt, Effects& out) {
+// Only the plane that was probed: low delay there says nothing about a queue, or a socket, of another one.
+void Requester::Impl::on_probe_answer(Instant now, Instant probe_sent_at, uint8_t port, Duration rtt,
+                                      Effects& out) {
   probes_unanswered = 0;
   if (dead || timing.base_rtt.ns <= 0 || rtt - timing.base_rtt >= timing.target_delay) return;
-  for (int64_t head = win.oldest_sent(); head != SentWindow::kNone; head = win.oldest_sent()) {
-    const SentRecord& r = win.at(head);
-    if (r.tx_time >= probe_sent_at || !loss.aged(r, now, timing)) return;
-    declare_lost(head, LossCause::probe, out);
+  for (int64_t seq = win.unack() + 1; seq < win.next(); ++seq) {
+    const SentRecord& r = win.at(seq);
+    if (r.state != SentState::inflight || r.port != port || r.tx_time >= probe_sent_at) continue;
+    if (loss.aged(r, now, timing)) declare_lost(seq, LossCause::probe, out);
   }
 }
 

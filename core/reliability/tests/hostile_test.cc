@@ -169,7 +169,8 @@ TEST_CASE("hostile: random answers at a requester") {
                              rng.below(200) == 0 ? static_cast<uint8_t>(rng.next()) : wire::kAethAck, e);
           break;
         case 2:
-          r.on_probe_answer(now, now - Duration{rng.below(100'000)}, Duration{rng.below(50'000)}, e);
+          r.on_probe_answer(now, now - Duration{rng.below(100'000)}, static_cast<uint8_t>(rng.below(4)),
+                            Duration{rng.below(50'000)}, e);
           break;
         case 3:
           r.on_timeout(now, e);

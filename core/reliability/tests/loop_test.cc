@@ -173,7 +173,8 @@ class Loop {
       req_.on_sack(now_, sack_view(f.packet), effects_);
       if (f.packet.seth.pr && f.packet.seth.probe_id < probe_sent_.size()) {
         const Instant at = probe_sent_[f.packet.seth.probe_id];
-        req_.on_probe_answer(now_, at, now_ - at, effects_);
+        const auto port = static_cast<uint8_t>(1 + f.packet.seth.probe_id % 4);  // planes in turn
+        req_.on_probe_answer(now_, at, port, now_ - at, effects_);
       }
     } else if (is(f.packet, Opcode::nack)) {
       req_.on_nack(now_, nack_view(f.packet), effects_);

@@ -355,14 +355,16 @@ TEST_CASE("probe: the tail is repaired by an answer with low delay") {
   r.on_probe_sent(due);
   CHECK(r.next_probe_at() == due + Duration::micros(60));
   e.clear();
-  r.on_probe_answer(due + Duration::micros(30), due, Duration::micros(30), e);
+  r.on_probe_answer(due + Duration::micros(30), due, 3, Duration::micros(30), e);
   CHECK(e.losses.empty());  // queues on the way: no verdict
-  r.on_probe_answer(due + Duration::micros(13), due, Duration::micros(13), e);
+  r.on_probe_answer(due + Duration::micros(13), due, 2, Duration::micros(13), e);
+  CHECK(e.losses.empty());  // another plane than theirs: its low delay is no proof
+  r.on_probe_answer(due + Duration::micros(13), due, 3, Duration::micros(13), e);
   REQUIRE(e.losses.size() == 2);
   CHECK(e.losses[0].cause == LossCause::probe);
   send_all(r, due + Duration::micros(13), 200);
   e.clear();
-  r.on_probe_answer(due + Duration::micros(14), due, Duration::micros(13), e);
+  r.on_probe_answer(due + Duration::micros(14), due, 3, Duration::micros(13), e);
   CHECK(e.losses.empty());  // resent after the probe
 }
 
