@@ -58,7 +58,7 @@ $(VENV)/.stamp-deps: pyproject.toml tools/make_env.sh tools/check_host.sh tools/
 # The Python files are used where they lie; CMake puts _core beside them (target build).
 $(VENV)/.stamp-package: $(VENV)/.stamp-deps
 	@echo "[env] installing the softmrc command"
-	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -C wheel.cmake=false -C editable.mode=inplace -e .
+	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation --config-settings=wheel.cmake=false --config-settings=editable.mode=inplace -e .
 	@touch $@
 
 $(DEV)/.stamp-configured: $(VENV)/.stamp-deps $(CMAKE_FILES)
