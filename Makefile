@@ -114,7 +114,8 @@ test-tsan: $(TSAN)/.stamp-configured ## the driver's C++ tests under ThreadSanit
 	@$(TSAN)/core/net/net_tests
 
 test-netns: build ## tests in network namespaces (root)
-	@$(BIN)/python -m pytest -m netns tests/netns $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m netns $(PYTEST_ARGS) || { status=$$?; \
+	  [ $$status = 5 ] && echo "[test] no test carries the marker netns yet"; exit $$status; }
 
 # --- checks -------------------------------------------------------------------------------------------------
 
