@@ -19,7 +19,6 @@ enum class DropReason : uint8_t {
   trimmed_control,
   fragment,
   not_mrc_port,
-  stale_generation,
   bad_ack,
   not_receiving,
   not_udp,  // whole frames only: no IP version or protocol we know

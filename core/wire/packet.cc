@@ -100,8 +100,6 @@ const char* name(DropReason r) {
       return "fragment";
     case DropReason::not_mrc_port:
       return "not_mrc_port";
-    case DropReason::stale_generation:
-      return "stale_generation";
     case DropReason::bad_ack:
       return "bad_ack";
     case DropReason::not_receiving:
