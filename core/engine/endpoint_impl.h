@@ -28,6 +28,13 @@ struct Endpoint::Impl {
   QpSlot* slot_of(uint32_t qpn);
   // After anything happened to a QP: completions to CQs, state changes to events, timer and ready list.
   void settle(Instant now, uint32_t slot);
+  // The same once for all packets in a row that are of one QP.
+  void settle_later(Instant now, uint32_t slot);
+  void settle_pending(Instant now);
+  // A deadline that moves with every packet sent is looked up when somebody asks for it.
+  void retime_later(uint32_t slot);
+  void retime();
+  void handle(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes);
   void settle_ops(Instant now);
   void drain_completions(Instant now, Qp& qp);
   void drain_ev_events(Qp& qp);
@@ -40,6 +47,7 @@ struct Endpoint::Impl {
   base::Result<uint32_t> new_qpn(const QpInit& init);
 
   static constexpr size_t kMaxEvents = 8192;
+  static constexpr uint32_t kNoSlot = UINT32_MAX;
   static constexpr uint32_t kOpsTimer = 0;  // timer ids: 0 = endpoint operations, slot + 1 = QP
 
   EndpointConfig config;
@@ -61,6 +69,7 @@ struct Endpoint::Impl {
   std::set<uint32_t> quarantined;
   Scheduler scheduler;
   TimerHeap timers;
+  uint32_t unsettled = kNoSlot, untimed = kNoSlot;
   std::vector<uint32_t> due;  // scratch of handle_timeout
   std::deque<Event> events;
   std::vector<ev::StateEvent> ev_scratch;

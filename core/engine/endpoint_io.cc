@@ -1,6 +1,7 @@
 // Datagrams and time through one endpoint: demultiplexing, checks 9 to 11 of reference 2.17, fairness,
 // timers.
 #include <algorithm>
+#include <utility>
 
 #include "engine/endpoint_impl.h"
 
@@ -127,7 +128,7 @@ void Endpoint::Impl::receive_trimmed(Instant now, const wire::DatagramMeta& meta
   if (qp == nullptr || !qp->may_receive()) return drop(DropReason::bad_qpn);
   if (!qp->knows_peer(meta.src, meta.port)) return drop(DropReason::bad_peer);
   qp->on_trimmed(now, meta, p, lasthop);
-  settle(now, qp->slot());
+  settle_later(now, qp->slot());
 }
 
 void Endpoint::Impl::receive(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes) {
@@ -150,11 +151,32 @@ void Endpoint::Impl::receive(Instant now, const wire::DatagramMeta& meta, base::
   const auto size = static_cast<uint32_t>(bytes.size() + meta.elided_payload);
   const uint32_t tail = meta.elided_payload > 0 ? p.bth.pad + 4u : 0;  // elided with the payload
   qp->on_packet(now, meta, p, 8 + size + tail + 40);
-  settle(now, qp->slot());
+  settle_later(now, qp->slot());
+}
+
+void Endpoint::Impl::settle_later(Instant now, uint32_t slot) {
+  if (slot == unsettled) return;
+  settle_pending(now);
+  unsettled = slot;
+}
+
+void Endpoint::Impl::settle_pending(Instant now) {
+  if (unsettled == kNoSlot) return;
+  settle(now, std::exchange(unsettled, kNoSlot));
 }
 
 void Endpoint::handle_datagram(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes) {
-  Impl& m = *impl_;
+  impl_->handle(now, meta, bytes);
+  impl_->settle_pending(now);
+}
+
+void Endpoint::handle_datagrams(Instant now, std::span<const Datagram> batch) {
+  for (const Datagram& d : batch) impl_->handle(now, d.meta, d.bytes);
+  impl_->settle_pending(now);
+}
+
+void Endpoint::Impl::handle(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes) {
+  Impl& m = *this;
   m.last_now = now;
   ++m.stats.datagrams_rx;
   if (meta.port == 0 || meta.port > m.env.ports.size()) return m.drop(DropReason::not_receiving);
@@ -180,6 +202,7 @@ void Endpoint::handle_timeout(Instant now) {
   m.last_now = now;
   // Each due timer once, even when its new deadline is due again: the work of a call is bounded.
   m.due.clear();
+  m.retime();
   while (m.timers.next() <= now) {
     m.due.push_back(m.timers.front());
     m.timers.set(m.timers.front(), Instant::never());
@@ -225,8 +248,8 @@ bool Endpoint::poll_transmit(Instant now, uint32_t ports, base::MutByteView head
     Qp& qp = *m.qps[slot].qp;
     const TxResult r = qp.transmit(now, ports, head, out);
     if (r == TxResult::no_port) m.scheduler.blocked(slot);
-    if (r == TxResult::sent) m.scheduler.ready(slot);
-    m.timers.set(slot + 1, qp.deadline());
+    if (r == TxResult::sent) qp.in_run() ? m.scheduler.again(slot) : m.scheduler.ready(slot);
+    m.retime_later(slot);
     if (r != TxResult::sent) continue;
     m.count_tx(out);
     m.trace.record(now, 's', out.qpn, out.tag, out.payload_len);
@@ -235,7 +258,22 @@ bool Endpoint::poll_transmit(Instant now, uint32_t ports, base::MutByteView head
   return false;
 }
 
-Instant Endpoint::poll_timeout() const { return impl_->timers.next(); }
+void Endpoint::Impl::retime_later(uint32_t slot) {
+  if (slot == untimed) return;
+  retime();
+  untimed = slot;
+}
+
+void Endpoint::Impl::retime() {
+  if (untimed == kNoSlot) return;
+  const uint32_t slot = std::exchange(untimed, kNoSlot);
+  if (qps[slot].qp) timers.set(slot + 1, qps[slot].qp->deadline());
+}
+
+Instant Endpoint::poll_timeout() const {
+  impl_->retime();
+  return impl_->timers.next();
+}
 
 void Endpoint::on_send_failed(Instant now, const Transmit& t) {
   Qp* qp = impl_->find(t.qpn);

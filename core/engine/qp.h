@@ -64,6 +64,9 @@ class Qp final : private reliability::Placement {
   // 6.13: the path to try by an EV probe, when receipts without own data make the reverse set go stale.
   std::optional<ev::PathId> take_reverse_probe(Instant now);
 
+  // In the middle of a run of packets on one EV that may go on.
+  [[nodiscard]] bool in_run() const { return table_ && table_->run_left() > 0; }
+
   [[nodiscard]] Instant deadline() const;
   void on_deadline(Instant now);
 
@@ -117,6 +120,7 @@ class Qp final : private reliability::Placement {
             Transmit& out);
   void emit_probe(Instant now, ev::PathId path, bool tail, base::MutByteView head, Transmit& out);
   uint8_t data_dscp(bool rtx) const;
+  [[nodiscard]] uint32_t run_length() const;
   void release_pins();
 
   QpEnv& env_;
@@ -138,6 +142,7 @@ class Qp final : private reliability::Placement {
   uint32_t remote_usable_ = UINT32_MAX;  // by local port number
   uint32_t usable_ports_ = 0;
   uint32_t pmtu_ = 1024;
+  uint32_t run_ = 1;  // packets on one EV before the next
   bool trimming_ = false;
   uint8_t last_rx_port_ = 0;
   Instant tried_at_{-1};  // last transmit() that found nothing it could send

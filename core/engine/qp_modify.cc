@@ -13,6 +13,9 @@ namespace {
 constexpr uint8_t kMaxMpr = 32;  // x128 PSNs (5.3)
 constexpr uint16_t kMaxWimm = 4096;
 constexpr size_t kMaxEvs = 4096;  // of one QP (reference 16)
+constexpr uint32_t kMaxRun = 4096;
+constexpr uint32_t kHeaderBytes = 40;      // of a middle packet: BTH, TSETH, METH, RETH and iCRC
+constexpr uint32_t kNominalOverhead = 88;  // the same with UDP and 40 for IP
 constexpr int64_t kUnknownRate = 1'250'000'000;
 constexpr uint32_t kCapTrimNackUnsupported = 1, kCapDynamicMpr = 2, kCapSvcTimeUnsupported = 4;
 
@@ -37,6 +40,7 @@ void Qp::merge(const QpAttr& a) {
   take(attr_.ev_count, a.ev_count);
   take(attr_.ev_table, a.ev_table);
   take(attr_.ev_policy, a.ev_policy);
+  take(attr_.ev_run, a.ev_run);
   take(attr_.cc_algorithm, a.cc_algorithm);
   take(attr_.cc_config, a.cc_config);
   take(attr_.ev_profile_id, a.ev_profile_id);
@@ -77,6 +81,7 @@ Errno Qp::check_attr(const QpAttr& a) const {
   if ((a.rq_psn && *a.rq_psn > 0xFFFFFF) || (a.sq_psn && *a.sq_psn > 0xFFFFFF)) return EINVAL;
   if (a.path_mtu && !valid_pmtu(*a.path_mtu)) return EINVAL;
   if (a.ev_count && (*a.ev_count == 0 || *a.ev_count > kMaxEvs)) return EINVAL;
+  if (a.ev_run && *a.ev_run > kMaxRun) return EINVAL;
   if (a.ev_policy && !ev::make_policy(*a.ev_policy).ok()) return EINVAL;
   if (const Errno e =
           cc::check_config(a.cc_algorithm.value_or("uet-1.0-nscc"), a.cc_config.value_or(cc::CcConfig{})))
@@ -152,7 +157,7 @@ cc::LinkParams Qp::link_params() const {
   // number.
   l.bytes_per_second = rate > 0 ? rate : kUnknownRate;
   if (attr_.base_rtt && attr_.base_rtt->ns > 0) l.base_rtt = *attr_.base_rtt;
-  l.mtu = pmtu_ + 88;  // 7.1: full packet with TSETH
+  l.mtu = pmtu_ + kNominalOverhead;  // 7.1: full packet with TSETH
   l.trimming = trimming_;
   return l;
 }
@@ -195,6 +200,8 @@ Errno Qp::to_rtr(Instant now) {
   for (size_t i = 0; i < early_recvs_.size(); ++i) rsp_->post_recv(early_recvs_[i]);
   early_recvs_.clear();
   reverse_.emplace();
+  run_ = attr_.ev_run.value_or(0);
+  if (run_ == 0) run_ = std::max(env_.config.run_bytes / (pmtu_ + kHeaderBytes), 1u);
   set_usable_ports(now);
   return 0;
 }
@@ -267,12 +274,12 @@ Errno Qp::modify_live(Instant now, const QpAttr& a) {
     return 0;
   }
   const bool other = rest.access_flags || rest.ev_set || rest.ev_count || rest.ev_table || rest.ev_policy ||
-                     rest.cc_algorithm || rest.cc_config || rest.ev_profile_id || rest.cc_profile_id ||
-                     rest.dest_qpn || rest.rq_psn || rest.path_mtu || rest.peer_ports || rest.max_wimm_dest ||
-                     rest.cap || rest.trimming || rest.sack_bytes || rest.sack_timer || rest.rq_empty_grace ||
-                     rest.sq_psn || rest.timeout || rest.linear_cnt || rest.exp_cnt || rest.max_wimm ||
-                     rest.hold_time || rest.min_ack_timeout || rest.reorder_min_time || rest.base_rtt ||
-                     rest.max_cwnd;
+                     rest.ev_run || rest.cc_algorithm || rest.cc_config || rest.ev_profile_id ||
+                     rest.cc_profile_id || rest.dest_qpn || rest.rq_psn || rest.path_mtu || rest.peer_ports ||
+                     rest.max_wimm_dest || rest.cap || rest.trimming || rest.sack_bytes || rest.sack_timer ||
+                     rest.rq_empty_grace || rest.sq_psn || rest.timeout || rest.linear_cnt || rest.exp_cnt ||
+                     rest.max_wimm || rest.hold_time || rest.min_ack_timeout || rest.reorder_min_time ||
+                     rest.base_rtt || rest.max_cwnd;
   if (other) return EINVAL;
   if (a.mpr_dest && !attr_.cap.value_or(0)) return EINVAL;  // shrinking unannounced would strand packets
   merge(a);

@@ -9,6 +9,7 @@ using wire::Opcode;
 
 namespace {
 constexpr uint8_t kEct0 = 2;
+constexpr int64_t kRunsPerWindow = 24;
 constexpr uint32_t kUdpAndPad = 8 + 40;  // nominal size = UDP length + 40 (7.3)
 }  // namespace
 
@@ -127,11 +128,21 @@ TxResult Qp::send_probe(Instant now, uint32_t ports, base::MutByteView head, Tra
   return TxResult::nothing;
 }
 
+// Packets of the run that would start now. A window that holds a few runs only would make every path wait for
+// the others: as long as nobody asked for a fixed length, at least kRunsPerWindow fit.
+uint32_t Qp::run_length() const {
+  if (run_ <= 1 || attr_.ev_run.value_or(0) != 0 || in_run()) return run_;
+  const int64_t share = cc_->snapshot().cwnd / (kRunsPerWindow * int64_t{pmtu_});
+  return static_cast<uint32_t>(std::clamp<int64_t>(share, 1, run_));
+}
+
 TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
   if (!cc_->can_send()) return TxResult::nothing;
   const auto plan = req_->peek(now);
   if (!plan) return TxResult::nothing;
-  const auto path = table_->choose(now, ports & usable_ports_, plan->avoid_tag);
+  const uint32_t usable = ports & usable_ports_;
+  const auto path = plan->rtx ? table_->choose(now, usable, plan->avoid_tag)
+                              : table_->choose_run(now, usable, run_length());
   if (!path) return TxResult::no_port;
 
   wire::Packet p;

@@ -18,6 +18,14 @@ class Scheduler {
     where_[slot] = Where::ready;
     push(slot);
   }
+  // The QP popped last goes on, before the others.
+  void again(uint32_t slot) {
+    if (where_[slot] == Where::ready) return;
+    where_[slot] = Where::ready;
+    push(slot);  // makes room; the place before the head becomes the first one instead of the last
+    head_ = (head_ - 1) & (ring_.size() - 1);
+    ring_[head_] = slot;
+  }
   // It has something, but no port can take it now.
   void blocked(uint32_t slot) {
     if (slot >= where_.size()) where_.resize(slot + 1, Where::none);

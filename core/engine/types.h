@@ -54,6 +54,9 @@ struct EndpointConfig {
   bool accept_only_known_peers = true;  // endpoint operations (9.4)
   uint32_t endpoint_responses_per_second = 10'000;
   uint32_t ev_probes_per_second = 100'000;  // reliability probes, whole endpoint (section 8)
+  // New data goes out in runs of about this many bytes on one EV, for drivers that pay per run rather than
+  // per packet; 0: a new EV for every packet. QpAttr.ev_run overrides it.
+  uint32_t run_bytes = 0;
   uint32_t max_qps = 1u << 20, max_mrs = 1u << 20, max_cqs = 1u << 16;
 };
 
@@ -87,7 +90,8 @@ struct QpAttr {
   std::optional<EvSetSpec> ev_set;
   std::optional<uint32_t> ev_count;  // AUTO: active EVs (default 128), backup 25 %
   std::optional<ev::TableConfig> ev_table;
-  std::optional<std::string> ev_policy;     // default "bitmap"
+  std::optional<std::string> ev_policy;  // default "bitmap"
+  std::optional<uint32_t> ev_run;  // packets on one EV before the next; 0/absent: EndpointConfig.run_bytes
   std::optional<std::string> cc_algorithm;  // default "uet-1.0-nscc"
   std::optional<cc::CcConfig> cc_config;
   std::optional<uint64_t> ev_profile_id, cc_profile_id;  // resolved by the caller through the profile stores
@@ -126,6 +130,12 @@ struct Completion {
   WcOpcode opcode = WcOpcode::rdma_write;
   uint32_t vendor_err = 0, byte_len = 0, imm = 0, qpn = 0;
   bool with_imm = false;
+};
+
+// One datagram that arrived: its UDP payload lives until the call it is given to returns.
+struct Datagram {
+  wire::DatagramMeta meta;
+  base::ByteView bytes;
 };
 
 // One datagram to send: `head` bytes were written to the caller's buffer, the payload lies in registered

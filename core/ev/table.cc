@@ -171,9 +171,35 @@ std::optional<PathId> EvTable::choose(base::Instant now, uint32_t ports, std::op
   return PathId{best->tag, best->port};
 }
 
+std::optional<PathId> EvTable::choose_run(base::Instant now, uint32_t ports, uint32_t run) {
+  Impl& m = *impl_;
+  if (m.run_left > 0) {
+    const Entry& e = m.entries[m.run_entry];
+    if (e.state == State::good && (ports & m.usable_ports & (1u << e.port)) != 0) {
+      --m.run_left;
+      return PathId{e.tag, e.port};
+    }
+    m.run_left = 0;
+  }
+  const auto path = choose(now, ports, std::nullopt);
+  if (!path || run <= 1) return path;
+  const Entry* e = m.find_exact(path->tag);
+  m.run_entry = static_cast<uint16_t>(e - m.entries.data());
+  m.run_left = run - 1;
+  return path;
+}
+
+uint32_t EvTable::run_left() const { return impl_->run_left; }
+
 void EvTable::on_sent(base::Instant now, uint32_t tag) {
   (void)now;
-  if (const Entry* e = impl_->find_exact(tag)) ++const_cast<Entry*>(e)->sent;  // NOLINT: entries is ours
+  Impl& m = *impl_;
+  if (m.entries[m.last_sent].tag != tag) {
+    const Entry* e = m.find_exact(tag);
+    if (e == nullptr) return;
+    m.last_sent = static_cast<uint16_t>(e - m.entries.data());
+  }
+  ++m.entries[m.last_sent].sent;
 }
 
 bool EvTable::on_feedback(base::Instant now, uint32_t tag, PathFeedback m) {

@@ -54,6 +54,11 @@ class EvTable {
   // Reference 5.4, at send time. `ports`: bit N = port N can take a packet now. `avoid`: tag of the lost
   // transmission, used only when nothing else is left. nullopt: no usable EV (all DENIED or no port).
   std::optional<PathId> choose(base::Instant now, uint32_t ports, std::optional<uint32_t> avoid);
+  // The same for new data that goes out in runs of up to `run` packets on one EV: a run ends early when its
+  // EV is no longer GOOD or its port cannot take a packet. Other calls of choose() do not disturb the run.
+  std::optional<PathId> choose_run(base::Instant now, uint32_t ports, uint32_t run);
+  // Packets left of the run under way; 0: the next packet starts a new one.
+  [[nodiscard]] uint32_t run_left() const;
   void on_sent(base::Instant now, uint32_t tag);
 
   // Feedback. Unknown tags (and their D-04 half swap) do nothing but return false.

@@ -40,6 +40,9 @@ struct EvTable::Impl final : SlotView {
   std::vector<StateEvent> events;
   uint64_t events_dropped = 0;
   base::Instant view_now{};  // time of the choose() under way
+  uint16_t run_entry = 0;    // EV of the run under way
+  uint32_t run_left = 0;     // its packets still to come
+  uint16_t last_sent = 0;    // entry the last packet went out on
 
   Impl(const TableConfig& c, std::unique_ptr<PathPolicy> p, base::Rng r)
       : config(c), policy(std::move(p)), rng(r) {}

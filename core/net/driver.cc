@@ -48,6 +48,7 @@ int Driver::Impl::open_plane(size_t i, base::Rng& rng, std::set<uint32_t>& taken
   o.udp_port = c.udp_port;
   o.evs = c.evs;
   o.force_source_ports = c.force_source_ports;
+  o.batching = config.batching;
   o.rcvbuf = config.rcvbuf;
   o.sndbuf = config.sndbuf;
   o.hop_limit = config.engine.hop_limit;
@@ -106,6 +107,7 @@ base::Result<std::unique_ptr<Driver>> Driver::open(const DriverConfig& config, s
   std::unique_ptr<Driver> d(new Driver);
   d->impl_ = std::make_unique<Impl>(config);
   if (const int e = d->impl_->open(why); e != 0) return R::error(e);
+  if (config.progress == Progress::caller) return d;
   try {
     d->impl_->thread = std::thread([m = d->impl_.get()] { m->run(); });
   } catch (const std::system_error& e) {
@@ -143,6 +145,16 @@ void Driver::with(const std::function<void(engine::Endpoint&, Instant)>& f) {
     impl_->announce();
   }
   if (impl_->sleeping.exchange(false)) impl_->wake();
+}
+
+void Driver::progress(base::Duration max_wait) {
+  Impl& m = *impl_;
+  if (m.forked()) throw std::logic_error(kForked);
+  if (m.config.progress != Progress::caller) throw std::logic_error("this driver has a thread of its own");
+  if (m.stop.load()) return;
+  Instant until = m.turn();
+  if (max_wait.ns >= 0) until = std::min(until, monotonic_now() + max_wait);
+  m.wait(until);
 }
 
 // The descriptor is written when notices came since it was last announced; the application fetches them

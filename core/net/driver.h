@@ -10,6 +10,7 @@
 
 #include "engine/endpoint.h"
 #include "impair/line.h"
+#include "net/batching.h"
 
 namespace mrc::net {
 
@@ -30,11 +31,17 @@ struct PlaneInfo {
   std::vector<uint32_t> tags;
   std::string note;
 };  // what is not as asked for, and the remedy; empty when all is well
+// Who runs the loop that receives, serves timers and sends. `thread`: one of the driver's own. `caller`:
+// whoever calls progress(), which saves the hand-over between two threads.
+enum class Progress : uint8_t { thread, caller };
 struct DriverConfig {
   engine::EndpointConfig engine;
   std::vector<PlaneConfig> planes;
   int rcvbuf = 4 << 20, sndbuf = 1 << 20;
   uint64_t impair_seed = 1;
+  Progress progress = Progress::thread;
+  Batching batching = Batching::runs;
+  base::Duration spin = base::Duration::micros(50);  // looking for more before sleeping
 };
 struct DriverStats {
   uint64_t rx_datagrams = 0, tx_datagrams = 0, rx_bytes = 0, tx_bytes = 0, local_rx_drops = 0,
@@ -56,6 +63,10 @@ class Driver {
   // for one batch of the I/O thread at most. Throws std::logic_error in a forked child, whose engine may be
   // half-way through anything; the other methods answer with nothing there, and failure() says why.
   void with(const std::function<void(engine::Endpoint&, base::Instant)>& f);
+  // Progress::caller only: one turn of the loop, and a sleep of at most `max_wait` (negative: no limit) when
+  // there is nothing to do. From one thread at a time. Throws std::logic_error for a driver with a thread,
+  // and in a forked child.
+  void progress(base::Duration max_wait);
   // Readable when a CQ notification fired, or an event is waiting, or the driver died. Reset by
   // drain_event_fd().
   [[nodiscard]] int event_fd() const;

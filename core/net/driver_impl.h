@@ -13,25 +13,35 @@
 #include "net/fair_mutex.h"
 #include "net/frame_heap.h"
 #include "net/link_watch.h"
+#include "net/rx_batch.h"
 #include "net/tx_batch.h"
 #include "net/udp_linux.h"
 
 namespace mrc::net {
 
 struct Driver::Impl {
-  explicit Impl(const DriverConfig& c) : config(c), endpoint(c.engine), line(c.impair_seed) {}
+  explicit Impl(const DriverConfig& c) : config(c), endpoint(engine_config(c)), line(c.impair_seed) {}
 
+  // A system call a run costs little more than one a packet.
+  static engine::EndpointConfig engine_config(const DriverConfig& c) {
+    engine::EndpointConfig e = c.engine;
+    if (e.run_bytes == 0 && c.batching == Batching::runs) e.run_bytes = TxBatch::kMaxRunBytes;
+    return e;
+  }
   int open(std::string& why);
   int open_plane(size_t i, base::Rng& rng, std::set<uint32_t>& taken, std::string& why);
   void run();  // the I/O thread
-  void turn();
+  // Receives, serves timers, transmits: one bounded batch of each. Until when there is nothing to do then.
+  base::Instant turn();
   base::Instant next_wakeup();
   void wait(base::Instant until);
-  void read_planes();
-  void ingest(UdpPlane::Received& r, base::Instant now);      // locked
+  int look(base::Instant until);                              // at all descriptors; what epoll_wait returns
+  bool read_planes();                                         // true when there may be more
+  void ingest(engine::Datagram& r, base::Instant now);        // locked
   bool deliver_held(base::Instant now);                       // locked; true when more is due
   bool transmit(base::Instant now);                           // locked; true when there may be more
   bool impair_outgoing(base::Instant now, TxBatch::Slot& s);  // locked; true when the packet is dealt with
+  void note_data(base::Instant now, const engine::Transmit& t);  // locked
   void after_send(base::Instant now, const engine::Transmit& t, int error, size_t bytes);
   void hold(base::Instant at, bool outgoing, const wire::DatagramMeta& meta, std::vector<uint8_t> bytes);
   void park(base::Instant now, const engine::Transmit& t, std::vector<uint8_t> bytes);
@@ -46,7 +56,7 @@ struct Driver::Impl {
   // The UDP payload of a packet, gathered.
   static void gather(const TxBatch::Slot& s, bool trailer, std::vector<uint8_t>& out);
 
-  static constexpr size_t kTxPerLock = 64, kHeldPerLock = 64, kMaxStuck = 4096, kMaxPaths = 65'536;
+  static constexpr size_t kTxPerLock = TxBatch::kMax, kHeldPerLock = 64, kMaxStuck = 4096, kMaxPaths = 65'536;
   static constexpr base::Duration kBlockedRetry = base::Duration::micros(500);
 
   const uint32_t generation = fork_generation();
@@ -61,6 +71,8 @@ struct Driver::Impl {
   std::vector<bool> plane_watched;            // its address belonged to an interface when it was opened
   std::vector<base::Instant> last_data_port;  // guarded, by port
   std::unordered_map<uint64_t, base::Instant> last_data_path;  // guarded, by path_key()
+  uint64_t last_key = 0;  // guarded: the entry written last, and where it is
+  base::Instant* last_entry = nullptr;
   size_t noticed = 0;  // guarded: notices of the engine already announced
   std::string failed;  // guarded
 
@@ -82,7 +94,9 @@ struct Driver::Impl {
     std::vector<uint8_t> bytes;
   };
   std::deque<Stuck> stuck;
-  std::vector<UdpPlane::Received> batch;
+  base::Instant busy_until{};  // spinning pays until then
+  RxBatch rx;
+  std::vector<engine::Datagram> batch;
   TxBatch tx;
   std::vector<uint8_t> fill;  // percent, by plane
   uint8_t told_pressure = 0;

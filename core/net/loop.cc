@@ -45,30 +45,32 @@ void Driver::Impl::run() {
   // Timers of tens of microseconds matter here; the default slack of 50 us does not.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   try {
-    while (!stop.load()) turn();
+    while (!stop.load()) {
+      const Instant until = turn();
+      wait(until);
+    }
   } catch (const std::exception& e) {
     die(std::string("the I/O thread ended: ") + e.what());
   }
 }
 
-void Driver::Impl::turn() {
-  read_planes();
-  Instant until;
-  {
-    const std::lock_guard lock(mutex);
-    const Instant now = monotonic_now();
-    stats.wakeups = wakeups;
-    bool more = deliver_held(now);
-    if (endpoint.poll_timeout() <= now) endpoint.handle_timeout(now);
-    retry_stuck(now);
-    more |= transmit(now);
-    announce();
-    // Under the lock: a command given from now on finds `sleeping` set and wakes us.
-    until = more ? Instant{} : next_wakeup();
-    sleeping.store(!more);
+Instant Driver::Impl::turn() {
+  bool more = read_planes();
+  const std::lock_guard lock(mutex);
+  const Instant now = monotonic_now();
+  stats.wakeups = wakeups;
+  more |= deliver_held(now);
+  if (endpoint.poll_timeout() <= now) endpoint.handle_timeout(now);
+  retry_stuck(now);
+  more |= transmit(now);
+  announce();
+  if (more) {
+    busy_until = now + config.spin;
+    return Instant{};
   }
-  wait(until);
-  sleeping.store(false);
+  // Under the lock: a command given from now on finds `sleeping` set and wakes us.
+  sleeping.store(true);
+  return next_wakeup();
 }
 
 Instant Driver::Impl::next_wakeup() {
@@ -76,11 +78,21 @@ Instant Driver::Impl::next_wakeup() {
 }
 
 void Driver::Impl::wait(Instant until) {
+  // A moment of looking again is cheaper than being woken: what follows a packet often follows at once.
+  int n = 0;
+  Instant now = monotonic_now();
+  do {
+    n = look(until <= now || now < busy_until ? now : until);
+    now = monotonic_now();
+  } while (n == 0 && now < until && !stop.load(std::memory_order_relaxed));
+  sleeping.store(false);
+  if (n < 0 && errno != EINTR) return die(std::string("epoll: ") + std::strerror(errno));
+}
+
+int Driver::Impl::look(Instant until) {
   std::array<epoll_event, engine::kMaxPorts + 2> ready;
   const int n = epoll_until(epoll.get(), ready, until);
-  if (n < 0 && errno != EINTR) return die(std::string("epoll: ") + std::strerror(errno));
   ++wakeups;
-  readable = 0;
   for (int i = 0; i < n; ++i) {
     const uint32_t tag = ready[static_cast<size_t>(i)].data.u32;
     if (tag < planes.size()) {
@@ -93,6 +105,7 @@ void Driver::Impl::wait(Instant until) {
       check_links(monotonic_now());
     }
   }
+  return n;
 }
 
 void Driver::Impl::die(const std::string& what) {
@@ -105,32 +118,40 @@ void Driver::Impl::die(const std::string& what) {
   stop = true;
 }
 
-void Driver::Impl::read_planes() {
+bool Driver::Impl::read_planes() {
+  bool any = false;
   for (uint32_t left = readable; left != 0; left &= left - 1) {
     const auto i = static_cast<size_t>(std::countr_zero(left));
     if (i >= planes.size()) break;
     batch.clear();
     uint64_t dropped = 0;
-    const size_t n = planes[i].receive(batch, dropped);
     // Less than a whole batch: the queue is empty now. The kernel's own count lags behind.
-    fill[i] = n < UdpPlane::kBatch ? uint8_t{0} : planes[i].occupancy();
+    const bool more = planes[i].receive(rx, batch, dropped);
+    if (!more) readable &= ~(1u << i);
+    fill[i] = more ? planes[i].occupancy() : uint8_t{0};
+    any |= !batch.empty();
     const std::lock_guard lock(mutex);
     stats.local_rx_drops += dropped;
-    stats.rx_datagrams += n;
+    stats.rx_datagrams += batch.size();
     const uint8_t fullest = *std::max_element(fill.begin(), fill.end());
     if (fullest != told_pressure) endpoint.set_receive_pressure(fullest);
     told_pressure = fullest;
     const Instant now = monotonic_now();
-    for (UdpPlane::Received& r : batch) {
-      r.meta.port = static_cast<uint8_t>(i + 1);
-      stats.rx_bytes += r.bytes.size();
-      ingest(r, now);
+    for (engine::Datagram& d : batch) {
+      d.meta.port = static_cast<uint8_t>(i + 1);
+      stats.rx_bytes += d.bytes.size();
+    }
+    if (line.empty()) {
+      endpoint.handle_datagrams(now, batch);
+    } else {
+      for (engine::Datagram& d : batch) ingest(d, now);
     }
   }
+  if (any) busy_until = monotonic_now() + config.spin;
+  return readable != 0;
 }
 
-void Driver::Impl::ingest(UdpPlane::Received& r, Instant now) {
-  if (line.empty()) return endpoint.handle_datagram(now, r.meta, r.bytes);
+void Driver::Impl::ingest(engine::Datagram& r, Instant now) {
   const bool is_data = !r.bytes.empty() && wire::is_data(static_cast<wire::Opcode>(r.bytes[0]));
   const uint32_t ev = wire::reflected_entropy(r.meta);
   const impair::Verdict v = line.judge(now, impair::Dir::rx, r.meta.port, ev, r.bytes.size() + kUdpIpBytes,
@@ -219,27 +240,24 @@ void Driver::Impl::retry_stuck(Instant now) {
 }
 
 bool Driver::Impl::transmit(Instant now) {
-  for (size_t sent = 0; sent < kTxPerLock; sent += TxBatch::kMax) {
-    tx.clear();
-    bool more = true;
-    for (size_t i = 0; i < TxBatch::kMax && more; ++i) {
-      TxBatch::Slot& s = tx.next();
-      more = endpoint.poll_transmit(now, writable, s.head, s.t);
-      if (more && !impair_outgoing(now, s)) tx.keep(plane(s.t.meta.port));
-    }
-    tx.send();
-    for (TxBatch::Slot& s : tx.slots()) {
-      if (outcome_of(s.error) == SendOutcome::would_block) {
-        std::vector<uint8_t> bytes;
-        gather(s, true, bytes);
-        park(now, s.t, std::move(bytes));
-      } else {
-        after_send(now, s.t, s.error, s.t.head_len + s.t.payload_len + s.end.length);
-      }
-    }
-    if (!more) return false;
+  tx.clear();
+  bool more = true;
+  for (size_t i = 0; i < TxBatch::kMax && more; ++i) {
+    TxBatch::Slot& s = tx.next();
+    more = endpoint.poll_transmit(now, writable, s.head, s.t);
+    if (more && !impair_outgoing(now, s)) tx.keep(plane(s.t.meta.port));
   }
-  return true;
+  tx.send();
+  for (TxBatch::Slot& s : tx.slots()) {
+    if (outcome_of(s.error) == SendOutcome::would_block) {
+      std::vector<uint8_t> bytes;
+      gather(s, true, bytes);
+      park(now, s.t, std::move(bytes));
+    } else {
+      after_send(now, s.t, s.error, s.bytes());
+    }
+  }
+  return more;
 }
 
 void Driver::Impl::gather(const TxBatch::Slot& s, bool trailer, std::vector<uint8_t>& out) {
@@ -250,13 +268,20 @@ void Driver::Impl::gather(const TxBatch::Slot& s, bool trailer, std::vector<uint
   out.insert(out.end(), end.bytes, end.bytes + end.length);
 }
 
+void Driver::Impl::note_data(Instant now, const engine::Transmit& t) {
+  last_data_port[t.meta.port] = now;
+  const uint64_t key = path_key(t.meta.port, t.tag);
+  if (key != last_key || last_entry == nullptr) {
+    if (last_data_path.size() >= kMaxPaths && !last_data_path.contains(key)) return;
+    last_key = key;
+    last_entry = &last_data_path[key];  // entries of a map stay where they are
+  }
+  *last_entry = now;
+}
+
 bool Driver::Impl::impair_outgoing(Instant now, TxBatch::Slot& s) {
   const engine::Transmit& t = s.t;
-  if (t.is_data) {
-    last_data_port[t.meta.port] = now;
-    const uint64_t key = path_key(t.meta.port, t.tag);
-    if (last_data_path.size() < kMaxPaths || last_data_path.contains(key)) last_data_path[key] = now;
-  }
+  if (t.is_data) note_data(now, t);
   if (line.empty()) return false;
   const size_t size = t.head_len + t.payload_len + t.pad + 4u + kUdpIpBytes;
   const impair::Verdict v =

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <set>
 
+#include "net/rx_batch.h"
 #include "net/udp_linux.h"
 
 #ifndef UDP_SEGMENT
@@ -91,11 +92,12 @@ ProbeItem flow_label() {
   const std::array<uint8_t, 1> byte{};
   int error = 0;
   pollfd ready{p.fd(), POLLIN, 0};
-  std::vector<UdpPlane::Received> got;
+  RxBatch room;
+  std::vector<engine::Datagram> got;
   uint64_t dropped = 0;
   if (p.send(m, byte, error) != SendOutcome::sent)
     return {"flow_label", ProbeStatus::missing, std::strerror(error), ""};
-  if (poll(&ready, 1, 1000) != 1 || p.receive(got, dropped) == 0)
+  if (poll(&ready, 1, 1000) != 1 || (p.receive(room, got, dropped), got.empty()))
     return {"flow_label", ProbeStatus::unknown, "nothing arrived on ::1", ""};
   if (got[0].meta.flow_label != m.flow_label)
     return {"flow_label", ProbeStatus::missing, "not delivered", "EVs are source ports"};

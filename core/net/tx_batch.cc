@@ -2,59 +2,140 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <numeric>
 
 namespace mrc::net {
 
 void TxBatch::keep(UdpPlane& plane) {
   Slot& s = slots_[size_++];
   s.plane = &plane;
+  s.error = 0;
   s.end = engine::finish(s.t, s.head.data());
-  s.error = plane.prepare(s.t.meta, s.message);
-  if (s.error != 0) return;
-  s.message.add(s.head.data(), s.t.head_len);
-  s.message.add(s.t.payload, s.t.payload_len);
-  s.message.add(s.end.bytes, s.end.length);
 }
 
-void TxBatch::send_run(std::span<mmsghdr> headers, std::span<const uint8_t> order) {
-  const int fd = slots_[order[0]].message.fd;
+bool TxBatch::same_path(const Run& r, const Slot& s) const {
+  const Slot& f = slots_[r.first];
+  const wire::DatagramMeta &a = f.t.meta, &b = s.t.meta;
+  return f.t.tag == s.t.tag && f.plane == s.plane && a.dst_port == b.dst_port && a.src_port == b.src_port &&
+         a.flow_label == b.flow_label && a.dscp == b.dscp && a.ecn == b.ecn && a.dst == b.dst;
+}
+
+TxBatch::Run* TxBatch::run_for(const Slot& s) {
+  if (!s.plane->segments()) return nullptr;
+  const size_t oldest = run_count_ > kOpenRuns ? run_count_ - kOpenRuns : 0;
+  for (size_t i = run_count_; i > oldest; --i) {
+    Run& r = runs_[i - 1];
+    if (r.open && same_path(r, s)) {
+      if (s.bytes() <= r.segment && r.bytes + s.bytes() <= kMaxRunBytes && r.count < kMaxRun) return &r;
+      r.open = false;  // later packets of the path must not overtake this one
+      return nullptr;
+    }
+  }
+  return nullptr;
+}
+
+void TxBatch::group() {
+  run_count_ = 0;
+  for (size_t i = 0; i < size_; ++i) {
+    Slot& s = slots_[i];
+    next_[i] = kNone;
+    if (Run* r = run_for(s)) {
+      next_[r->last] = static_cast<uint8_t>(i);
+      r->last = static_cast<uint8_t>(i);
+      ++r->count;
+      r->bytes += s.bytes();
+      r->open = s.bytes() == r->segment;  // a shorter one ends the run
+      continue;
+    }
+    Run& r = runs_[run_count_];
+    s.error = s.plane->prepare(s.t.meta, r.message);
+    if (s.error != 0) continue;
+    r.first = r.last = static_cast<uint8_t>(i);
+    r.count = 1;
+    r.bytes = r.segment = s.bytes();
+    r.open = true;
+    ++run_count_;
+  }
+}
+
+void TxBatch::gather(Run& r) {
+  r.message.parts = &parts_[part_count_];
+  r.message.count = 0;
+  each(r, [&](Slot& s) {
+    r.message.add(s.head.data(), s.t.head_len);
+    r.message.add(s.t.payload, s.t.payload_len);
+    r.message.add(s.end.bytes, s.end.length);
+  });
+  part_count_ += r.message.count;
+  if (r.count > 1) r.message.set_segment(static_cast<uint16_t>(r.segment));
+}
+
+void TxBatch::fail(const Run& r, int error) {
+  each(r, [error](Slot& s) { s.error = error; });
+}
+
+// The kernel refused a run: perhaps runs as such (a device without checksums, an old kernel).
+void TxBatch::send_one_by_one(Run& r) {
+  bool any = false;
+  Message m = r.message;
+  m.control_size = CMSG_SPACE(sizeof(int));
+  for (uint8_t i = r.first; i != kNone; i = next_[i]) {
+    Slot& s = slots_[i];
+    std::array<iovec, 3> parts{};
+    m.parts = parts.data();
+    m.count = 0;
+    m.add(s.head.data(), s.t.head_len);
+    m.add(s.t.payload, s.t.payload_len);
+    m.add(s.end.bytes, s.end.length);
+    const msghdr header = m.header();
+    s.error = sendmsg(m.fd, &header, MSG_NOSIGNAL) >= 0 ? 0 : errno;
+    any |= s.error == 0;
+  }
+  if (any) slots_[r.first].plane->refuse_segments();
+}
+
+void TxBatch::send_socket(std::span<mmsghdr> headers, std::span<const uint8_t> order) {
   size_t i = 0;
   int tries = 0;
   while (i < headers.size()) {
+    const int fd = runs_[order[i]].message.fd;
     const int n = sendmmsg(fd, &headers[i], static_cast<unsigned>(headers.size() - i), MSG_NOSIGNAL);
     if (n > 0) {
-      for (int k = 0; k < n; ++k, ++i) slots_[order[i]].plane->on_sent(slots_[order[i]].message);
+      for (int k = 0; k < n; ++k, ++i) slots_[runs_[order[i]].first].plane->on_sent(runs_[order[i]].message);
       tries = 0;
       continue;
     }
     const int error = n < 0 ? errno : EAGAIN;
-    Slot& s = slots_[order[i]];
-    if (tries++ < 3 && UdpPlane::amend(s.message, error)) continue;
+    Run& r = runs_[order[i]];
+    if (tries++ < 3 && UdpPlane::amend(r.message, error)) continue;
     if (outcome_of(error) == SendOutcome::would_block) {
-      for (; i < headers.size(); ++i) slots_[order[i]].error = error;
+      for (; i < headers.size(); ++i) fail(runs_[order[i]], error);
       return;
     }
-    s.error = error;
+    if (r.count > 1 && (error == EINVAL || error == EIO || error == EMSGSIZE || error == EOPNOTSUPP)) {
+      send_one_by_one(r);
+    } else {
+      fail(r, error);
+    }
     tries = 0;
     ++i;
   }
 }
 
 void TxBatch::send() {
-  std::array<uint8_t, kMax> order{};
-  std::array<mmsghdr, kMax> headers{};
-  size_t n = 0;
-  for (uint8_t i = 0; i < static_cast<uint8_t>(size_); ++i) {
-    if (slots_[i].error == 0) order[n++] = i;
+  group();
+  part_count_ = 0;
+  for (size_t i = 0; i < run_count_; ++i) {
+    gather(runs_[i]);
+    order_[i] = static_cast<uint8_t>(i);
   }
-  std::stable_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(n),
-                   [this](uint8_t a, uint8_t b) { return slots_[a].message.fd < slots_[b].message.fd; });
-  for (size_t i = 0; i < n; ++i) headers[i].msg_hdr = slots_[order[i]].message.header();
-  for (size_t i = 0; i < n;) {
+  const auto by_socket = [this](uint8_t a, uint8_t b) { return runs_[a].message.fd < runs_[b].message.fd; };
+  if (!std::is_sorted(order_.begin(), order_.begin() + static_cast<ptrdiff_t>(run_count_), by_socket))
+    std::stable_sort(order_.begin(), order_.begin() + static_cast<ptrdiff_t>(run_count_), by_socket);
+  for (size_t i = 0; i < run_count_; ++i) headers_[i].msg_hdr = runs_[order_[i]].message.header();
+  for (size_t i = 0; i < run_count_;) {
     size_t end = i + 1;
-    while (end < n && slots_[order[end]].message.fd == slots_[order[i]].message.fd) ++end;
-    send_run(std::span(headers).subspan(i, end - i), std::span(order).subspan(i, end - i));
+    while (end < run_count_ && runs_[order_[end]].message.fd == runs_[order_[i]].message.fd) ++end;
+    send_socket(std::span(headers_).subspan(i, end - i), std::span(order_).subspan(i, end - i));
     i = end;
   }
 }

@@ -1,5 +1,6 @@
-// The datagrams of one turn, handed to the kernel together: one sendmmsg a socket. Payload goes out from
-// where it lies. Decides the grouping; leaves what a refusal means to the loop.
+// The datagrams of one turn, handed to the kernel together: equally long ones of one path as one run, and one
+// sendmmsg a socket. Payload goes out from where it lies. Decides the grouping; leaves what a refusal means
+// to the loop.
 #pragma once
 
 #include <array>
@@ -11,32 +12,58 @@ namespace mrc::net {
 
 class TxBatch {
  public:
-  static constexpr size_t kMax = 32;
+  static constexpr size_t kMax = 192;
+  // What the kernel takes as one run: 64 KiB with all headers, and 64 datagrams before Linux 6.9.
+  static constexpr uint32_t kMaxRunBytes = 65'400, kMaxRun = 64;
   struct Slot {
     engine::Transmit t;
     std::array<uint8_t, wire::kMaxHeaderBytes> head{};
     engine::Trailer end{};
     UdpPlane* plane = nullptr;
-    Message message;
     int error = 0;  // 0: sent
+    [[nodiscard]] size_t bytes() const { return size_t{t.head_len} + t.payload_len + end.length; }
   };
 
   // The slot to fill next. It counts once keep() was called; before that it may be filled again.
   Slot& next() { return slots_[size_]; }
-  // Computes the trailer and prepares the message of next().
+  // Computes the trailer of next().
   void keep(UdpPlane& plane);
   [[nodiscard]] bool full() const { return size_ == kMax; }
   [[nodiscard]] size_t size() const { return size_; }
-  // Sends all; each slot's `error` says what became of it. Order within a socket is kept.
+  // Sends all; each slot's `error` says what became of it. Order within a path is kept for equal lengths.
   void send();
   [[nodiscard]] std::span<Slot> slots() { return {slots_.data(), size_}; }
   void clear() { size_ = 0; }
 
  private:
-  void send_run(std::span<mmsghdr> headers, std::span<const uint8_t> order);
+  static constexpr size_t kOpenRuns = 8;  // a packet may join one of the last few
+  static constexpr uint8_t kNone = 0xFF;
+  struct Run {
+    Message message;
+    size_t bytes = 0, segment = 0;
+    uint8_t first = 0, last = 0, count = 0;  // slots, linked by next_
+    bool open = false;
+  };
+
+  void group();
+  Run* run_for(const Slot& s);
+  [[nodiscard]] bool same_path(const Run& r, const Slot& s) const;
+  void gather(Run& r);
+  void send_socket(std::span<mmsghdr> headers, std::span<const uint8_t> order);
+  void send_one_by_one(Run& r);
+  void fail(const Run& r, int error);
+  template <typename F>
+  void each(const Run& r, F f) {
+    for (uint8_t i = r.first; i != kNone; i = next_[i]) f(slots_[i]);
+  }
 
   std::array<Slot, kMax> slots_;
-  size_t size_ = 0;
+  std::array<uint8_t, kMax> next_{};
+  std::array<Run, kMax> runs_;
+  std::array<iovec, kMax * 3> parts_{};
+  std::array<mmsghdr, kMax> headers_{};
+  std::array<uint8_t, kMax> order_{};
+  size_t size_ = 0, run_count_ = 0, part_count_ = 0;
 };
 
 }  // namespace mrc::net

@@ -8,14 +8,24 @@
 #include <cerrno>
 #include <cstring>
 
+#include "net/rx_batch.h"
+
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
+#endif
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+#ifndef SOL_UDP
+#define SOL_UDP 17
 #endif
 
 namespace mrc::net {
 
 namespace {
-constexpr size_t kControl = 256;
 constexpr uint32_t kRetryLabels = 1024;  // packets sent without a label before one is tried again
 }  // namespace
 
@@ -37,17 +47,25 @@ msghdr Message::header() {
   msghdr m{};
   m.msg_name = to.get();
   m.msg_namelen = to.length;
-  m.msg_iov = parts.data();
+  m.msg_iov = parts;
   m.msg_iovlen = count;
   m.msg_control = control.data();
-  m.msg_controllen = control.size();
+  m.msg_controllen = control_size;
   return m;
+}
+
+void Message::set_segment(uint16_t bytes) {
+  auto* c = reinterpret_cast<cmsghdr*>(control.data() + CMSG_SPACE(sizeof(int)));
+  c->cmsg_level = SOL_UDP;
+  c->cmsg_type = UDP_SEGMENT;
+  c->cmsg_len = CMSG_LEN(sizeof bytes);
+  std::memcpy(CMSG_DATA(c), &bytes, sizeof bytes);
+  control_size = control.size();
 }
 
 int UdpPlane::prepare(const wire::DatagramMeta& meta, Message& m) {
   const bool v4 = options_.address.v4();
   if (meta.dst.is_v4() != v4) return EAFNOSUPPORT;
-  m.count = 0;
   m.stripped = false;
   if (const int e = socket_for(meta.src_port, m.fd); e != 0) return e;
   const bool label = !labels_refused_ || (flow_labels_ && ++unlabelled_ % kRetryLabels == 0);
@@ -58,6 +76,7 @@ int UdpPlane::prepare(const wire::DatagramMeta& meta, Message& m) {
   c->cmsg_type = v4 ? IP_TOS : IPV6_TCLASS;
   c->cmsg_len = CMSG_LEN(sizeof traffic_class);
   std::memcpy(CMSG_DATA(c), &traffic_class, sizeof traffic_class);
+  m.control_size = CMSG_SPACE(sizeof traffic_class);
   return 0;
 }
 
@@ -84,6 +103,8 @@ void UdpPlane::on_sent(const Message& m) {
 
 SendOutcome UdpPlane::send(const wire::DatagramMeta& meta, base::ByteView bytes, int& error) {
   Message m;
+  iovec part{};
+  m.parts = &part;
   error = prepare(meta, m);
   if (error != 0) return SendOutcome::path_error;
   m.add(bytes.data(), bytes.size());
@@ -100,19 +121,8 @@ SendOutcome UdpPlane::send(const wire::DatagramMeta& meta, base::ByteView bytes,
   return outcome_of(error);
 }
 
-struct UdpPlane::Batch {
-  std::array<mmsghdr, kBatch> messages{};
-  std::array<iovec, kBatch> iov{};
-  std::array<sockaddr_storage, kBatch> from{};
-  std::array<std::array<uint8_t, kSlot>, kBatch> bytes{};
-  struct alignas(cmsghdr) Control {
-    std::array<char, kControl> bytes;
-  };
-  std::array<Control, kBatch> control{};
-};
-void UdpPlane::BatchDelete::operator()(Batch* b) const { delete b; }
-
-void UdpPlane::read_control(msghdr& m, wire::DatagramMeta& meta, uint64_t& dropped) {
+size_t UdpPlane::read_control(msghdr& m, wire::DatagramMeta& meta, uint64_t& dropped) {
+  int segment = 0;
   for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
     const unsigned char* data = CMSG_DATA(c);
     int traffic_class = -1;
@@ -121,6 +131,8 @@ void UdpPlane::read_control(msghdr& m, wire::DatagramMeta& meta, uint64_t& dropp
       std::memcpy(&total, data, sizeof total);
       dropped += total - last_overflow_;
       last_overflow_ = total;
+    } else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+      std::memcpy(&segment, data, sizeof segment);
     } else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
       traffic_class = data[0];
     } else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
@@ -144,37 +156,32 @@ void UdpPlane::read_control(msghdr& m, wire::DatagramMeta& meta, uint64_t& dropp
       meta.ecn = static_cast<uint8_t>(traffic_class & 3);
     }
   }
+  return static_cast<size_t>(std::max(segment, 0));
 }
 
-size_t UdpPlane::receive(std::vector<Received>& out, uint64_t& dropped) {
-  if (!batch_) batch_.reset(new Batch);
-  Batch& b = *batch_;
-  for (size_t i = 0; i < kBatch; ++i) {
-    b.iov[i] = {b.bytes[i].data(), kSlot};
-    msghdr& m = b.messages[i].msg_hdr;
-    m = {};
-    m.msg_name = &b.from[i];
-    m.msg_namelen = sizeof b.from[i];
-    m.msg_iov = &b.iov[i];
-    m.msg_iovlen = 1;
-    m.msg_control = &b.control[i];
-    m.msg_controllen = kControl;
-  }
-  const int n = recvmmsg(main_.get(), b.messages.data(), kBatch, MSG_DONTWAIT, nullptr);
+bool UdpPlane::receive(RxBatch& into, std::vector<engine::Datagram>& out, uint64_t& dropped) {
+  into.rewind();
+  const int n = recvmmsg(main_.get(), into.messages(), RxBatch::kMessages, MSG_DONTWAIT, nullptr);
   // EAGAIN is the usual end; an ICMP error of one peer is cleared by having been read.
   for (int i = 0; i < n; ++i) {
     const auto k = static_cast<size_t>(i);
-    Received r;
-    r.meta.src = ip_of(b.from[k]);
-    r.meta.src_port = port_of(b.from[k]);
-    r.meta.dst = options_.address.ip;
-    r.meta.dst_port = udp_port_;
-    read_control(b.messages[k].msg_hdr, r.meta, dropped);
+    engine::Datagram d;
+    d.meta.src = ip_of(into.from(k));
+    d.meta.src_port = port_of(into.from(k));
+    d.meta.dst = options_.address.ip;
+    d.meta.dst_port = udp_port_;
+    const size_t total = into.message(k).msg_len;
+    size_t step = read_control(into.message(k).msg_hdr, d.meta, dropped);
+    if (step == 0 || step > total) step = total;
     // A datagram that did not fit cannot be one of ours; the engine drops what is left of it by its iCRC.
-    r.bytes = base::ByteView(b.bytes[k].data(), b.messages[k].msg_len);
-    out.push_back(r);
+    size_t at = 0;
+    do {
+      d.bytes = base::ByteView(into.bytes(k) + at, std::min(step, total - at));
+      out.push_back(d);
+      at += step;
+    } while (at < total);
   }
-  return n > 0 ? static_cast<size_t>(n) : 0;
+  return n == static_cast<int>(RxBatch::kMessages);
 }
 
 uint8_t UdpPlane::occupancy() const {

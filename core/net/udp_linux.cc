@@ -8,6 +8,15 @@
 #include <cerrno>
 #include <cstring>
 
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+#ifndef SOL_UDP
+#define SOL_UDP 17
+#endif
 #ifndef IPV6_AUTOFLOWLABEL
 #define IPV6_AUTOFLOWLABEL 70
 #endif
@@ -102,6 +111,11 @@ int UdpPlane::open_main(std::string& why) {
   set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, options_.rcvbuf);
   set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
   prepare_sender(fd, v4, options_);
+  if (options_.batching == Batching::runs) {
+    set(fd, SOL_UDP, UDP_GRO, 1);
+    // Zero is the default; a kernel that takes it knows the option.
+    segments_ = set(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
+  }
   if (v4) {
     set(fd, IPPROTO_IP, IP_RECVTOS, 1);
     set(fd, IPPROTO_IP, IP_PKTINFO, 1);

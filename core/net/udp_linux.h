@@ -1,6 +1,6 @@
 // The UDP sockets of one plane: a receiver, and what it takes to put an EV on the wire without privileges: a
 // pool of source ports over IPv4, a flow label per packet over IPv6. Decides socket options and ancillary
-// data; leaves when to call it to the driver.
+// data; leaves when to call it, and what goes out together, to the driver.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "engine/transmit.h"
 #include "net/address.h"
+#include "net/batching.h"
 #include "net/fd.h"
 
 namespace mrc::net {
@@ -27,26 +28,33 @@ struct PlaneOptions {
   bool force_source_ports = false;
   int rcvbuf = 4 << 20, sndbuf = 1 << 20;
   uint8_t hop_limit = 64;
+  Batching batching = Batching::runs;
 };
 
 enum class SendOutcome : uint8_t { sent, would_block, path_error };
 // What an errno of sendmsg means for the packet.
 SendOutcome outcome_of(int error);
 
-// One datagram on its way into sendmsg or sendmmsg. Do not copy once the parts are set.
+// What is handed to sendmsg or sendmmsg: one datagram, or a run of equally long ones (the last may be
+// shorter) for the kernel to cut up. The parts lie elsewhere and live as long as the message.
 struct Message {
   int fd = -1;
   SockAddr to;
-  std::array<iovec, 3> parts{};
+  iovec* parts = nullptr;
   size_t count = 0;
   bool stripped = false;  // of its flow label
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  size_t control_size = 0;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint16_t))> control{};
 
   void add(const void* data, size_t size) {
     if (size > 0) parts[count++] = {const_cast<void*>(data), size};  // NOLINT: iovec is not const-correct
   }
+  // The kernel cuts the message into datagrams of `bytes`.
+  void set_segment(uint16_t bytes);
   msghdr header();
 };
+
+class RxBatch;
 
 class UdpPlane {
  public:
@@ -62,14 +70,13 @@ class UdpPlane {
   // One packet whose UDP payload is `bytes`. `error` gets the errno of a refusal.
   SendOutcome send(const wire::DatagramMeta& meta, base::ByteView bytes, int& error);
 
-  static constexpr size_t kBatch = 32;
-  struct Received {
-    wire::DatagramMeta meta;
-    base::ByteView bytes;
-  };
-  // Up to kBatch datagrams; the views live until the next call. `dropped`: datagrams the kernel lost for want
-  // of buffer space since the last call.
-  size_t receive(std::vector<Received>& out, uint64_t& dropped);
+  // Runs are cut by the kernel. Off where it cannot, or once it refused one that went through in pieces.
+  [[nodiscard]] bool segments() const { return segments_; }
+  void refuse_segments() { segments_ = false; }
+
+  // What arrived, up to a batch, appended to `out`; the views live in `into` until its next use. True when
+  // there may be more. `dropped`: datagrams the kernel lost for want of buffer space since the last call.
+  bool receive(RxBatch& into, std::vector<engine::Datagram>& out, uint64_t& dropped);
   // Fill of the receive buffer in percent.
   [[nodiscard]] uint8_t occupancy() const;
 
@@ -84,12 +91,7 @@ class UdpPlane {
   [[nodiscard]] std::string note() const;
 
  private:
-  static constexpr size_t kSlot = 9216;  // the largest path MTU and its headers
   static constexpr size_t kMaxSockets = 4096;
-  struct Batch;
-  struct BatchDelete {
-    void operator()(Batch* b) const;
-  };
 
   int open_main(std::string& why);
   int open_pool(std::set<uint32_t>& taken, std::string& why);
@@ -98,7 +100,9 @@ class UdpPlane {
   void pick_labels(base::Rng& rng, std::set<uint32_t>& taken);
   [[nodiscard]] bool labels_refused() const;
   int socket_for(uint16_t src_port, int& fd);
-  void read_control(msghdr& m, wire::DatagramMeta& meta, uint64_t& dropped);
+  // What the ancillary data says into `meta`; returns the length of the datagrams of a run, 0 for a single
+  // one.
+  size_t read_control(msghdr& m, wire::DatagramMeta& meta, uint64_t& dropped);
 
   PlaneOptions options_;
   Fd main_;
@@ -106,11 +110,10 @@ class UdpPlane {
   std::vector<std::pair<uint16_t, int>> by_port_;  // source port -> socket, sorted
   std::vector<uint32_t> tags_;
   uint16_t udp_port_ = 0;
-  bool flow_labels_ = false, labels_refused_ = false;
+  bool flow_labels_ = false, labels_refused_ = false, segments_ = false;
   uint32_t unlabelled_ = 0;
   int rcvbuf_ = 0, sndbuf_ = 0;
   uint32_t last_overflow_ = 0;
-  std::unique_ptr<Batch, BatchDelete> batch_;
 };
 
 }  // namespace mrc::net

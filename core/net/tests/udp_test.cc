@@ -1,4 +1,5 @@
 // Sockets alone: what is put on the wire is what the other end reads (B28, B30, B31, B34).
+#include "net/rx_batch.h"
 #include "net/udp_linux.h"
 
 #include <poll.h>
@@ -41,9 +42,11 @@ wire::DatagramMeta exchange(UdpPlane& a, UdpPlane& b, uint32_t tag, uint8_t dscp
   REQUIRE(a.send(m, bytes, error) == SendOutcome::sent);
   pollfd p{b.fd(), POLLIN, 0};
   REQUIRE(poll(&p, 1, 2000) == 1);
-  std::vector<UdpPlane::Received> got;
+  RxBatch room;
+  std::vector<engine::Datagram> got;
   uint64_t dropped = 0;
-  REQUIRE(b.receive(got, dropped) == 1);
+  b.receive(room, got, dropped);
+  REQUIRE(got.size() == 1);
   CHECK_EQ(got[0].bytes.size(), 5u);
   CHECK_EQ(dropped, 0u);
   return got[0].meta;
