@@ -31,7 +31,8 @@ class Rank {
     while (true) {
       const bool took = take(), gave = give();
       const double now = seconds_now();
-      if (!took && !gave) rest(now);
+      if (!took && !gave && !c_.spin) socket_.wait_readable(5);
+      reopen(now);
       if (first_ == 0) {
         if (now - asked > c_.patience) return {};
       } else if (start == 0 && now - first_ >= c_.warm_up) {
@@ -100,8 +101,8 @@ class Rank {
     return true;
   }
 
-  void rest(double now) {
-    if (!c_.spin) socket_.wait_readable(5);
+  // What was lost is written off, or the window would stay closed.
+  void reopen(double now) {
     if (sent_ == acked_ || now - progress_ <= kSilence) return;
     ++f_.refused;
     written_off_ += sent_ - acked_;
