@@ -69,7 +69,7 @@ std::function<void()> teller(const nb::object& ready) {
   };
 }
 
-nb::dict send(const nb::dict& config) {
+nb::dict run_send(const nb::dict& config) {
   yard::SendConfig c;
   DictReader r(config, "yard_send");
   nb::list to;
@@ -88,7 +88,7 @@ nb::dict send(const nb::dict& config) {
   return to_dict(run([&] { return yard::send_stream(c); }));
 }
 
-nb::dict receive(const nb::dict& config, const nb::object& ready) {
+nb::dict run_receive(const nb::dict& config, const nb::object& ready) {
   yard::ReceiveConfig c;
   DictReader r(config, "yard_receive");
   read_target(r, "at", c.at);
@@ -104,7 +104,7 @@ nb::dict receive(const nb::dict& config, const nb::object& ready) {
   return to_dict(run([&] { return yard::receive_stream(c, teller(ready)); }));
 }
 
-nb::dict duplex(const nb::dict& config, const nb::object& ready) {
+nb::dict run_duplex(const nb::dict& config, const nb::object& ready) {
   yard::DuplexConfig c;
   DictReader r(config, "yard_duplex");
   read_target(r, "at", c.at);
@@ -122,7 +122,7 @@ nb::dict duplex(const nb::dict& config, const nb::object& ready) {
   return to_dict(run([&] { return yard::run_duplex(c, teller(ready)); }));
 }
 
-nb::dict ping(const nb::dict& config) {
+nb::dict run_ping(const nb::dict& config) {
   yard::PingConfig c;
   DictReader r(config, "yard_ping");
   read_target(r, "to", c.to);
@@ -144,7 +144,7 @@ nb::dict ping(const nb::dict& config) {
   return d;
 }
 
-nb::dict pong(const nb::dict& config, const nb::object& ready) {
+nb::dict run_pong(const nb::dict& config, const nb::object& ready) {
   yard::PongConfig c;
   DictReader r(config, "yard_pong");
   read_target(r, "at", c.at);
@@ -159,21 +159,22 @@ nb::dict pong(const nb::dict& config, const nb::object& ready) {
 }  // namespace
 
 void bind_yard(nb::module_& m) {
-  m.def("yard_send", &send, "config"_a,
+  m.def("yard_send", &run_send, "config"_a,
         "Sends {to: [(address, port)], from, payload, segments, batch, window, cold_bytes, labels, spin, "
         "seconds}\n"
         "as fast as it can: {bytes, datagrams, calls, refused, seconds, cpu_seconds}. OSError, ValueError.");
-  m.def("yard_receive", &receive, "config"_a, "ready"_a = nb::none(),
+  m.def("yard_receive", &run_receive, "config"_a, "ready"_a = nb::none(),
         "Counts at {at: (address, port), gro, batch, ack_every, cold_bytes, spin, warm_up, seconds, "
         "patience}.\n"
         "`ready()` is called once the socket is bound. Figures as yard_send; zero when nothing came.");
-  m.def("yard_duplex", &duplex, "config"_a, "ready"_a = nb::none(),
+  m.def("yard_duplex", &run_duplex, "config"_a, "ready"_a = nb::none(),
         "One end of {at, to, payload, segments, window, cold_bytes, spin, warm_up, seconds, linger, "
         "patience}:\n"
         "sends and receives in one loop. Figures of what arrived here.");
-  m.def("yard_ping", &ping, "config"_a,
+  m.def("yard_ping", &run_ping, "config"_a,
         "Round trips to {to, bytes, iterations, spin, seconds}: {count, lost, min_us, p50_us .. max_us}.");
-  m.def("yard_pong", &pong, "config"_a, "ready"_a = nb::none(), "Answers at {at, spin, seconds}: {answers}.");
+  m.def("yard_pong", &run_pong, "config"_a, "ready"_a = nb::none(),
+        "Answers at {at, spin, seconds}: {answers}.");
   m.def(
       "yard_core_to_core_ns",
       [](int first, int second, uint32_t tries) {
