@@ -18,6 +18,7 @@ ALLOWED: dict[str, set[str]] = {
     "impair": {"base", "wire"},
     "engine": {"base", "wire", "ev", "cc", "reliability"},
     "net": {"base", "wire", "ev", "cc", "reliability", "impair", "engine"},
+    "perf": {"base", "wire", "ev", "cc", "reliability", "impair", "engine", "net"},
     "testing": {"base", "wire", "ev", "cc", "reliability", "impair", "engine"},
     "yard": set(),
 }
