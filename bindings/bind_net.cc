@@ -13,6 +13,7 @@
 #include "engine_attr.h"
 #include "errno_error.h"
 #include "net/driver.h"
+#include "net_driver.h"
 
 namespace nb = nanobind;
 
@@ -35,6 +36,22 @@ net::PlaneConfig plane_from(const nb::dict& d) {
   return p;
 }
 
+void read_loop(DictReader& r, net::DriverConfig& c) {
+  std::string progress = "thread", batching = "auto";
+  r.read("progress", progress);
+  r.read("batching", batching);
+  if (progress != "thread" && progress != "caller")
+    throw nb::value_error("driver: progress is 'thread' or 'caller'");
+  if (batching != "auto" && batching != "gso" && batching != "mmsg")
+    throw nb::value_error("driver: batching is 'auto', 'gso' or 'mmsg'");
+  c.progress = progress == "caller" ? net::Progress::caller : net::Progress::thread;
+  c.batching = batching == "mmsg" ? net::Batching::single : net::Batching::runs;
+  uint32_t spin_us = 0;
+  if (!r.read("spin_us", spin_us)) return;
+  if (spin_us > 1'000'000) throw nb::value_error("driver: spin_us is 0 to 1000000");
+  c.spin = base::Duration::micros(spin_us);
+}
+
 net::DriverConfig driver_config_from(const nb::dict& d) {
   net::DriverConfig c;
   DictReader r(d, "driver");
@@ -48,6 +65,7 @@ net::DriverConfig driver_config_from(const nb::dict& d) {
   r.read("rcvbuf", c.rcvbuf);
   r.read("sndbuf", c.sndbuf);
   r.read("impair_seed", c.impair_seed);
+  read_loop(r, c);
   std::vector<nb::dict> planes;
   r.read("planes", planes);
   r.finish();
@@ -160,6 +178,11 @@ class NetDriver {
       const std::lock_guard lock(buffers_mutex_);
       gone.swap(buffers_);
     }
+  }
+
+  std::shared_ptr<net::Driver> shared() const {
+    alive();
+    return driver_;
   }
 
   // --- resources ---
@@ -323,6 +346,8 @@ class NetDriver {
     d["local_rx_drops"] = s.local_rx_drops;
     d["tx_would_block"] = s.tx_would_block;
     d["tx_errors"] = s.tx_errors;
+    d["tx_too_big"] = s.tx_too_big;
+    d["impaired_lost"] = s.impaired_lost;
     d["wakeups"] = s.wakeups;
     d["bad_source"] = s.bad_source;
     return d;
@@ -341,6 +366,8 @@ class NetDriver {
       d["rcvbuf"] = p.rcvbuf_granted;
       d["sndbuf"] = p.sndbuf_granted;
       d["evs"] = nb::cast(p.tags);
+      d["segments"] = p.segments;
+      d["note"] = p.note;
       out.append(d);
     }
     return out;
@@ -350,6 +377,12 @@ class NetDriver {
   }
   size_t qp_count() {
     return run([](Endpoint& e, Instant) { return e.qp_count(); });
+  }
+  void progress(int64_t max_wait_ns) {
+    without_gil([=, this] {
+      driver_->progress(base::Duration{max_wait_ns});
+      return 0;
+    });
   }
   int event_fd() const { return driver_->event_fd(); }
   void drain_event_fd() {
@@ -388,6 +421,11 @@ class NetDriver {
 };
 
 }  // namespace
+
+std::shared_ptr<net::Driver> live_driver(nb::handle net_driver) {
+  return nb::cast<const NetDriver&>(net_driver).shared();
+}
+
 }  // namespace mrc::bindings
 
 void bind_net(nb::module_& m) {
@@ -395,6 +433,8 @@ void bind_net(nb::module_& m) {
   nb::class_<D>(m, "NetDriver", "One engine endpoint over UDP sockets, with its own I/O thread.")
       .def(nb::init<const nb::dict&>(), nb::arg("config"))
       .def("close", &D::close)
+      .def("progress", &D::progress, nb::arg("max_wait_ns"),
+           "progress=\"caller\" only: one turn of the loop, then a sleep of at most this when there is nothing to do.")
       .def_prop_ro("closed", &D::closed)
       .def("alloc_pd", &D::alloc_pd)
       .def("dealloc_pd", &D::dealloc_pd, nb::arg("pd"))

@@ -50,6 +50,7 @@ void read_init_part(DictReader& r, engine::QpAttr& a) {
   nb::dict d;
   if (r.read("ev_table", d)) a.ev_table = table_config_from(d);
   r.read("ev_policy", a.ev_policy);
+  r.read("ev_run", a.ev_run);
   r.read("cc_algorithm", a.cc_algorithm);
   nb::dict cc;
   if (r.read("cc_config", cc)) a.cc_config = cc_config_from(cc);
@@ -173,6 +174,7 @@ nb::dict to_dict(const engine::QpAttr& a) {
   put(d, "ev_count", a.ev_count);
   if (a.ev_table) d["ev_table"] = to_dict(*a.ev_table);
   put(d, "ev_policy", a.ev_policy);
+  put(d, "ev_run", a.ev_run);
   put(d, "cc_algorithm", a.cc_algorithm);
   if (a.cc_config) d["cc_config"] = to_dict(*a.cc_config);
   put(d, "ev_profile_id", a.ev_profile_id);

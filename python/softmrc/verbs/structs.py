@@ -140,6 +140,8 @@ class SoftQPAttr:
     ev_count: int | None = None
     ev_table: Mapping[str, int] | None = None
     ev_policy: str | None = None
+    ev_run: int | None = None
+    """Packets on one EV before the next; 1: a new EV for every packet; 0 or None: what suits the driver. INIT."""
     cc_algorithm: str | None = None
     cc_config: Mapping[str, Any] | None = None
     trimming: bool | None = None
