@@ -12,6 +12,7 @@
 #include "engine/qp.h"
 #include "engine/scheduler.h"
 #include "engine/timer_heap.h"
+#include "wire/icrc.h"
 
 namespace mrc::engine {
 
@@ -69,6 +70,7 @@ struct Endpoint::Impl {
   std::set<uint32_t> quarantined;
   Scheduler scheduler;
   TimerHeap timers;
+  wire::PrefixCache icrc_prefix;
   uint32_t unsettled = kNoSlot, untimed = kNoSlot;
   std::vector<uint32_t> due;  // scratch of handle_timeout
   std::deque<Event> events;

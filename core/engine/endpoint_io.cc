@@ -133,7 +133,7 @@ void Endpoint::Impl::receive_trimmed(Instant now, const wire::DatagramMeta& meta
 
 void Endpoint::Impl::receive(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes) {
   wire::Packet p;
-  const DropReason r = wire::parse_datagram(meta, bytes, p);
+  const DropReason r = wire::parse_datagram(meta, bytes, p, &icrc_prefix);
   if (r != DropReason::none) return drop(r);
   const auto op = static_cast<Opcode>(p.bth.opcode);
   const bool endpoint_op = op == Opcode::endpoint_request || op == Opcode::endpoint_response;

@@ -10,6 +10,6 @@ struct Trailer {
   uint8_t length;
 };  // pad zero bytes, then the iCRC
 // Reads head and payload once. With `elided` payload (simulator) the driver does not call this.
-Trailer finish(const Transmit& t, const uint8_t* head);
+Trailer finish(const Transmit& t, const uint8_t* head, wire::PrefixCache* cache = nullptr);
 
 }  // namespace mrc::engine

@@ -192,6 +192,7 @@ std::vector<PlaneInfo> Driver::planes() const {
       info.udp_port = p.udp_port();
       info.up = impl_->plane_up[i];
       info.flow_labels = p.flow_labels();
+      info.segments = p.segments();
       info.rcvbuf_granted = p.rcvbuf();
       info.sndbuf_granted = p.sndbuf();
       info.tags = p.tags();

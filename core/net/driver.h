@@ -25,7 +25,7 @@ struct PlaneInfo {
   uint8_t port = 0;
   std::string address;
   uint16_t udp_port = 0;
-  bool up = true, flow_labels = false;
+  bool up = true, flow_labels = false, segments = false;  // segments: runs are cut up by the kernel
   uint32_t mtu = 0;
   int rcvbuf_granted = 0, sndbuf_granted = 0;
   std::vector<uint32_t> tags;

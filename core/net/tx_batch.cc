@@ -9,7 +9,7 @@ void TxBatch::keep(UdpPlane& plane) {
   Slot& s = slots_[size_++];
   s.plane = &plane;
   s.error = 0;
-  s.end = engine::finish(s.t, s.head.data());
+  s.end = engine::finish(s.t, s.head.data(), &icrc_prefix_);
 }
 
 bool TxBatch::same_path(const Run& r, const Slot& s) const {

@@ -6,7 +6,9 @@
 #include <array>
 #include <span>
 
+#include "engine/transmit.h"
 #include "net/udp_linux.h"
+#include "wire/icrc.h"
 
 namespace mrc::net {
 
@@ -63,6 +65,7 @@ class TxBatch {
   std::array<iovec, kMax * 3> parts_{};
   std::array<mmsghdr, kMax> headers_{};
   std::array<uint8_t, kMax> order_{};
+  wire::PrefixCache icrc_prefix_;
   size_t size_ = 0, run_count_ = 0, part_count_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// CRC-32 two ways: tables eight bytes at a time, and carry-less multiplication 64 bytes at a time.
+// CRC-32 three ways: tables eight bytes at a time, and carry-less multiplication 64 or 256 bytes at a time.
 // All constants are computed from the polynomial when compiling.
 #include <array>
 #include <cstddef>
@@ -8,6 +8,9 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #define MRC_CLMUL 1
+// GCC 12 takes the "undefined" operands of its own intrinsics for mistakes of ours.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 #endif
 
@@ -36,10 +39,15 @@ constexpr Tables kTables = make_tables();
 
 // x^n mod P in the form a folding multiplication needs: bit-reflected, one place to the left because the
 // product of two reflected numbers comes out one place to the right.
-constexpr int64_t fold_constant(unsigned n) {
+constexpr int64_t power_of_x(unsigned n) {
   uint32_t r = 0x80000000;
   for (unsigned i = 0; i < n; ++i) r = times_x(r);
   return static_cast<int64_t>(uint64_t{r} << 1);
+}
+template <unsigned kBits>
+constexpr int64_t fold_constant() {
+  constexpr int64_t k = power_of_x(kBits);  // when compiling, whatever the optimiser thinks
+  return k;
 }
 
 }  // namespace
@@ -71,6 +79,15 @@ __attribute__((target("pclmul,sse4.1"))) inline __m128i fold(__m128i x, __m128i 
 __attribute__((target("pclmul,sse4.1"))) inline __m128i load(const uint8_t* p) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
 }
+// The last bytes, and 128 bits of remainder down to 32.
+__attribute__((target("pclmul,sse4.1"))) inline uint32_t finish_128(__m128i x, __m128i by_128,
+                                                                    const uint8_t* p, size_t n) {
+  for (; n >= 16; p += 16, n -= 16) x = fold(x, by_128, load(p));
+  // The 16 bytes left over have the same remainder as everything so far.
+  std::array<uint8_t, 16> rest;
+  std::memcpy(rest.data(), &x, rest.size());
+  return crc32_update_portable(crc32_update_portable(0, rest), {p, n});
+}
 
 }  // namespace
 
@@ -81,8 +98,8 @@ __attribute__((target("pclmul,sse4.1"))) uint32_t crc32_update_clmul(uint32_t st
   size_t n = bytes.size();
   if (n < 64) return crc32_update_portable(state, bytes);
   // Low quadword of a constant pair serves the earlier eight bytes of a block, which stand 64 bits higher.
-  const __m128i by_512 = _mm_set_epi64x(fold_constant(512 - 32), fold_constant(512 + 32));
-  const __m128i by_128 = _mm_set_epi64x(fold_constant(128 - 32), fold_constant(128 + 32));
+  const __m128i by_512 = _mm_set_epi64x(fold_constant<512 - 32>(), fold_constant<512 + 32>());
+  const __m128i by_128 = _mm_set_epi64x(fold_constant<128 - 32>(), fold_constant<128 + 32>());
   __m128i x0 = _mm_xor_si128(load(p), _mm_cvtsi32_si128(static_cast<int>(state)));
   __m128i x1 = load(p + 16);
   __m128i x2 = load(p + 32);
@@ -96,11 +113,56 @@ __attribute__((target("pclmul,sse4.1"))) uint32_t crc32_update_clmul(uint32_t st
   x0 = fold(x0, by_128, x1);
   x0 = fold(x0, by_128, x2);
   x0 = fold(x0, by_128, x3);
-  for (; n >= 16; p += 16, n -= 16) x0 = fold(x0, by_128, load(p));
-  // The 16 bytes left over have the same remainder as everything so far.
-  std::array<uint8_t, 16> rest;
-  std::memcpy(rest.data(), &x0, rest.size());
-  return crc32_update_portable(crc32_update_portable(0, rest), {p, n});
+  return finish_128(x0, by_128, p, n);
+}
+
+bool has_wide_clmul() {
+  return has_clmul() && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+         __builtin_cpu_supports("vpclmulqdq") != 0;
+}
+
+#define MRC_WIDE __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.1")))
+
+namespace {
+
+MRC_WIDE inline __m512i fold_wide(__m512i x, __m512i k, __m512i next) {
+  const __m512i lo = _mm512_clmulepi64_epi128(x, k, 0x00);
+  const __m512i hi = _mm512_clmulepi64_epi128(x, k, 0x11);
+  return _mm512_ternarylogic_epi64(lo, hi, next, 0x96);  // exclusive or of all three
+}
+MRC_WIDE inline __m512i load_wide(const uint8_t* p) { return _mm512_loadu_si512(p); }
+
+}  // namespace
+
+MRC_WIDE uint32_t crc32_update_wide(uint32_t state, base::ByteView bytes) {
+  const uint8_t* p = bytes.data();
+  size_t n = bytes.size();
+  if (n < 256) return crc32_update_clmul(state, bytes);
+  const __m512i by_2048 =
+      _mm512_broadcast_i32x4(_mm_set_epi64x(fold_constant<2048 - 32>(), fold_constant<2048 + 32>()));
+  const __m512i by_512 =
+      _mm512_broadcast_i32x4(_mm_set_epi64x(fold_constant<512 - 32>(), fold_constant<512 + 32>()));
+  const __m128i by_128 = _mm_set_epi64x(fold_constant<128 - 32>(), fold_constant<128 + 32>());
+  const __m512i first = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(state)));
+  __m512i x0 = _mm512_xor_si512(load_wide(p), first);
+  __m512i x1 = load_wide(p + 64);
+  __m512i x2 = load_wide(p + 128);
+  __m512i x3 = load_wide(p + 192);
+  for (p += 256, n -= 256; n >= 256; p += 256, n -= 256) {
+    x0 = fold_wide(x0, by_2048, load_wide(p));
+    x1 = fold_wide(x1, by_2048, load_wide(p + 64));
+    x2 = fold_wide(x2, by_2048, load_wide(p + 128));
+    x3 = fold_wide(x3, by_2048, load_wide(p + 192));
+  }
+  x0 = fold_wide(x0, by_512, x1);
+  x0 = fold_wide(x0, by_512, x2);
+  x0 = fold_wide(x0, by_512, x3);
+  for (; n >= 64; p += 64, n -= 64) x0 = fold_wide(x0, by_512, load_wide(p));
+  __m128i y = _mm512_castsi512_si128(x0);
+  y = fold(y, by_128, _mm512_extracti32x4_epi32(x0, 1));
+  y = fold(y, by_128, _mm512_extracti32x4_epi32(x0, 2));
+  y = fold(y, by_128, _mm512_extracti32x4_epi32(x0, 3));
+  return finish_128(y, by_128, p, n);
 }
 
 #else
@@ -109,11 +171,17 @@ bool has_clmul() { return false; }
 uint32_t crc32_update_clmul(uint32_t state, base::ByteView bytes) {
   return crc32_update_portable(state, bytes);
 }
+bool has_wide_clmul() { return false; }
+uint32_t crc32_update_wide(uint32_t state, base::ByteView bytes) {
+  return crc32_update_portable(state, bytes);
+}
 
 #endif
 
 uint32_t crc32_update(uint32_t state, base::ByteView bytes) {
-  static const auto update = has_clmul() ? &crc32_update_clmul : &crc32_update_portable;
+  static const auto update = has_wide_clmul() ? &crc32_update_wide
+                             : has_clmul()    ? &crc32_update_clmul
+                                              : &crc32_update_portable;
   return update(state, bytes);
 }
 

@@ -61,16 +61,30 @@ uint32_t icrc_prefix(const DatagramMeta& meta, size_t udp_payload) {
 }
 
 uint32_t icrc_head(uint32_t state, base::ByteView head) {
-  constexpr uint8_t kOnes[1] = {0xFF};
-  state = crc32_update(state, head.first(kVarRes));
-  state = crc32_update(state, kOnes);
-  return crc32_update(state, head.subspan(kVarRes + 1));
+  std::array<uint8_t, 8> start;  // one step of the table method
+  std::copy_n(head.begin(), start.size(), start.begin());
+  start[kVarRes] = 0xFF;
+  return crc32_update(crc32_update_portable(state, start), head.subspan(start.size()));
 }
 
-uint32_t icrc(const DatagramMeta& meta, base::ByteView head, base::ByteView payload, uint8_t pad) {
+uint32_t PrefixCache::prefix(const DatagramMeta& meta, size_t udp_payload) {
+  const bool same = udp_payload == udp_payload_ && meta.src_port == src_port_ && meta.dst_port == dst_port_ &&
+                    meta.dst == dst_ && meta.src == src_;
+  if (same) return state_;
+  src_ = meta.src;
+  dst_ = meta.dst;
+  src_port_ = meta.src_port;
+  dst_port_ = meta.dst_port;
+  udp_payload_ = udp_payload;
+  return state_ = icrc_prefix(meta, udp_payload);
+}
+
+uint32_t icrc(const DatagramMeta& meta, base::ByteView head, base::ByteView payload, uint8_t pad,
+              PrefixCache* cache) {
   constexpr uint8_t kZeros[4] = {};
   if (head.size() < kBthFixed || pad > 3) return 0;  // misuse; no such packet exists
-  uint32_t state = icrc_prefix(meta, head.size() + payload.size() + pad + kIcrcBytes);
+  const size_t udp_payload = head.size() + payload.size() + pad + kIcrcBytes;
+  uint32_t state = cache != nullptr ? cache->prefix(meta, udp_payload) : icrc_prefix(meta, udp_payload);
   state = icrc_head(state, head);
   state = crc32_update(state, payload);
   return ~crc32_update(state, base::ByteView(kZeros, pad));

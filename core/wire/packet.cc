@@ -144,14 +144,14 @@ size_t extension_bytes(const Bth& bth) {
   }
 }
 
-DropReason parse_datagram(const DatagramMeta& meta, base::ByteView bytes, Packet& out) {
+DropReason parse_datagram(const DatagramMeta& meta, base::ByteView bytes, Packet& out, PrefixCache* cache) {
   if (!parse_bth(bytes, out.bth)) return DropReason::truncated;
   base::ByteView body = bytes.subspan(kBthBytes);
   if (meta.elided_payload > 0) return parse_body(body, meta.elided_payload, out);
   // BTH alone passes check 1; without room for an iCRC it cannot carry a right one.
   if (body.size() < kIcrcBytes) return DropReason::bad_icrc;
   const base::ByteView covered = bytes.first(bytes.size() - kIcrcBytes);
-  if (!meta.icrc_verified && icrc(meta, covered, {}, 0) != load_icrc(bytes.data() + covered.size())) {
+  if (!meta.icrc_verified && icrc(meta, covered, {}, 0, cache) != load_icrc(bytes.data() + covered.size())) {
     return DropReason::bad_icrc;
   }
   return parse_body(body.first(body.size() - kIcrcBytes), 0, out);

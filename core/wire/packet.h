@@ -42,7 +42,9 @@ struct Packet {
 // Checks 1 and 4..8 of 2.17 on a UDP payload (BTH .. iCRC) that is not trimmed, and fills `out`. Never reads
 // past `bytes`. With meta.elided_payload > 0 `bytes` ends after the extension headers (no payload, pad or
 // iCRC).
-DropReason parse_datagram(const DatagramMeta& meta, base::ByteView bytes, Packet& out);
+class PrefixCache;
+DropReason parse_datagram(const DatagramMeta& meta, base::ByteView bytes, Packet& out,
+                          PrefixCache* cache = nullptr);
 // Checks 1 and 5..8 on BTH .. pad without an iCRC: the form that vectors of layer IB have.
 DropReason parse_ib(base::ByteView ib, Packet& out);
 // Trim path of 2.17: BTH, METH, and TSETH when BTH.ts. Fills only those.
