@@ -77,6 +77,7 @@ class Endpoint:
         self.ctx = Context(
             self.knobs.device, wanted, seed=seed, evs_per_plane=evs_per_plane, udp_port=udp_port,
             rcvbuf=self.knobs.rcvbuf, sndbuf=self.knobs.sndbuf, impair_seed=seed,
+            spin_us=round(self.knobs.spin * 1e6), batching=self.knobs.batching,
         )  # fmt: skip
         self.pd = PD(self.ctx)
         self.hub = Hub(self.ctx, self._name, self.knobs.keepalive)

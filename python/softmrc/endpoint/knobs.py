@@ -7,9 +7,10 @@ from typing import TypedDict
 
 from softmrc.errors import UsageError
 
-__all__ = ["KnobArgs", "Knobs"]
+__all__ = ["MAX_PMTU", "MIN_PMTU", "PMTU_STEP", "KnobArgs", "Knobs"]
 
-_PMTUS = (256, 512, 1024, 2048, 4096)
+MIN_PMTU, MAX_PMTU, PMTU_STEP = 256, 8960, 64
+_BATCHING = ("auto", "gso", "mmsg")
 
 
 class KnobArgs(TypedDict, total=False):
@@ -28,6 +29,7 @@ class KnobArgs(TypedDict, total=False):
     max_wimm: int
     ev_count: int | None
     ev_policy: str
+    ev_run: int
     cc_algorithm: str
     trimming: bool
     send_depth: int
@@ -36,6 +38,8 @@ class KnobArgs(TypedDict, total=False):
     linger: float
     rcvbuf: int
     sndbuf: int
+    spin: float
+    batching: str
     device: str
     ev_profile: int | None
     cc_profile: int | None
@@ -48,7 +52,8 @@ class Knobs:
     hold_time: float = 30.0
     """No progress for this long ends the connection with `PeerError`; 0: use the retry counters instead."""
     pmtu: int | None = None
-    """Payload of a full packet, 256 to 4096; None: the largest both ends' planes can carry."""
+    """Payload of a full packet, 256 to 8960 and a multiple of 64 (the wire does not carry it, so two ends of ours
+    need not keep to powers of two); None: the largest both ends' planes can carry, 1408 on 1500-byte links."""
     timeout: int = 12
     """ACK timeout, 1.024 us x 2^timeout, 0 to 24 (reference 5.7)."""
     linear_cnt: int = 7
@@ -72,6 +77,9 @@ class Knobs:
     """Active entropy values of a connection; None: all of its planes."""
     ev_policy: str = "bitmap"
     """Path policy by name."""
+    ev_run: int = 0
+    """Packets sent on one entropy value before the next, 1 to 4096; 0: one system call's worth, less where the
+    window holds few of those. 1 sprays packet by packet, at several times the CPU cost."""
     cc_algorithm: str = "uet-1.0-nscc"
     """Congestion control by name; "" for none."""
     trimming: bool = False
@@ -88,6 +96,11 @@ class Knobs:
     """Receive buffer asked for each plane; the kernel may grant less."""
     sndbuf: int = 1 << 20
     """Send buffer asked for each socket."""
+    spin: float = 50e-6
+    """The I/O thread looks for more this long before it sleeps; longer: lower latency, a busy core."""
+    batching: str = "auto"
+    """How datagrams cross the kernel: "gso" (runs, UDP_SEGMENT and UDP_GRO), "mmsg" (one by one); "auto": runs
+    where the kernel can."""
     device: str = "mrc0"
     """Device name: whose profiles `softmrc.ctl.Controller(device)` writes."""
     ev_profile: int | None = None
@@ -101,14 +114,18 @@ class Knobs:
         Raises:
             UsageError: a value is out of its range.
         """
-        if self.pmtu is not None and self.pmtu not in _PMTUS:
-            raise UsageError(f"pmtu must be one of {_PMTUS}, not {self.pmtu}")
+        if self.pmtu is not None and (
+            self.pmtu % PMTU_STEP or not MIN_PMTU <= self.pmtu <= MAX_PMTU
+        ):
+            raise UsageError(f"pmtu must be a multiple of {PMTU_STEP} from {MIN_PMTU} to {MAX_PMTU}, not {self.pmtu}")
+        if self.batching not in _BATCHING:
+            raise UsageError(f"batching must be one of {_BATCHING}, not {self.batching!r}")
         ranges: dict[str, tuple[float, float]] = {
             "hold_time": (0, 86400), "timeout": (0, 24), "linear_cnt": (0, 7), "exp_cnt": (0, 25),
             "min_ack_timeout": (0, 60), "reorder_min_time": (0, 60), "base_rtt": (1e-6, 10), "mpr": (1, 32),
             "max_wimm": (1, 4096), "send_depth": (1, 65536), "notification_depth": (1, 1 << 20),
             "keepalive": (0, 86400), "linger": (0, 86400),
-            "rcvbuf": (4096, 1 << 30), "sndbuf": (4096, 1 << 30),
+            "ev_run": (0, 4096), "spin": (0, 1), "rcvbuf": (4096, 1 << 30), "sndbuf": (4096, 1 << 30),
         }  # fmt: skip
         for name, (low, high) in ranges.items():
             value = getattr(self, name)

@@ -231,7 +231,7 @@ class Offer:
             planes=planes,
             data=QpOffer.from_json(_object(data, "data")),
             mail=QpOffer.from_json(_object(data, "mail")),
-            pmtu=_int(data, "pmtu", 256, 4096),
+            pmtu=_int(data, "pmtu", 256, 8960),
             mpr_dest=_int(data, "mpr_dest", 1, 32),
             max_wimm_dest=_int(data, "max_wimm_dest", 1, 4096),
             dynamic_mpr=_bool(data, "dynamic_mpr"),

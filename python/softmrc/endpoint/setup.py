@@ -10,6 +10,7 @@ from softmrc.endpoint.address import explain_no_pair, pair_planes
 from softmrc.endpoint.connection import Connection
 from softmrc.endpoint.exchange import Exchange
 from softmrc.endpoint.handshake import Handshake
+from softmrc.endpoint.knobs import MAX_PMTU, MIN_PMTU, PMTU_STEP
 from softmrc.endpoint.mailbox import RECV_DEPTH, SEND_DEPTH, Mailbox
 from softmrc.endpoint.offer import Offer, PlaneOffer, QpOffer
 from softmrc.endpoint.region import Exposed, RemoteWindow
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["HANDSHAKE_SECONDS", "establish"]
 
 HANDSHAKE_SECONDS = 5.0
-_PMTUS = (4096, 2048, 1024, 512, 256)
 # Reference 2.1: IP and UDP headers, BTH, METH, TSETH, RETH, ImmDt, iCRC around a payload.
 _OVERHEAD_V6, _OVERHEAD_V4 = 92, 72
 _MIN_CWND = 64 * 1024
@@ -74,7 +74,7 @@ class _Ends:
             planes=planes,
             data=QpOffer(qpn=self.data.qp_num, psn=self.data_psn),
             mail=QpOffer(qpn=self.mail.qp_num, psn=self.mail_psn),
-            pmtu=knobs.pmtu or 4096,
+            pmtu=knobs.pmtu or MAX_PMTU,
             mpr_dest=knobs.mpr,
             max_wimm_dest=knobs.max_wimm,
             dynamic_mpr=False,
@@ -105,6 +105,7 @@ class _Ends:
                     if knobs.ev_profile
                     else (_active_evs(evs, pairs, knobs.ev_count, is_mail), []),
                     ev_policy=knobs.ev_policy,
+                    ev_run=knobs.ev_run,
                     cc_algorithm=None if knobs.cc_profile else knobs.cc_algorithm,
                     cc_config=None if knobs.cc_profile else {"min_base_rtt_ns": int(knobs.base_rtt * 1e9)},
                 ),
@@ -166,10 +167,9 @@ def agree_pmtu(wanted: int, ours: dict[int, int], pairs: list[tuple[int, int]], 
     for mine, its in pairs:
         overhead = _OVERHEAD_V6 if ":" in remote[its].address else _OVERHEAD_V4
         room = min(room, (ours[mine] or 1500) - overhead, (remote[its].mtu or 1500) - overhead)
-    for pmtu in _PMTUS:
-        if pmtu <= room:
-            return pmtu
-    raise PeerError(f"a plane's MTU leaves {room} bytes of payload; 256 are needed")
+    if room < MIN_PMTU:
+        raise PeerError(f"a plane's MTU leaves {room} bytes of payload; {MIN_PMTU} are needed")
+    return room - room % PMTU_STEP
 
 
 async def establish(
