@@ -11,6 +11,8 @@ from softmrc.errors import UsageError
 __all__ = ["MAX_QP_BYTES", "Episode"]
 
 MAX_QP_BYTES: int = _core.CHAOS_MAX_QP_BYTES
+MAX_PACKETS = 10**12
+"""Of a run: months of computing, and few enough episodes that their list fits in memory."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Episode:
     Attributes:
         seed: Seed of the run it belongs to, 0 to 2^64 - 1.
         number: Its place in the run, from 0.
-        packets: Packets handed to the network, at least 1.
+        packets: Packets handed to the network, 1 to `MAX_PACKETS`.
         without: Indices of actions (failures, changes) left out, ascending.
         actions: Only this many actions, as if the rest were in `without`; None is all.
         max_qp_bytes: State of one QP, both halves, above which memory counts as unbounded.
@@ -39,12 +41,12 @@ class Episode:
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 1 << 64:
             raise UsageError(f"seed must be 0 to 2^64 - 1, not {self.seed}")
-        if not 1 <= self.packets < 1 << 48:
-            raise UsageError(f"packets must be at least 1, not {self.packets}")
-        if not 0 <= self.number < 1 << 48:
-            raise UsageError(f"episode must be at least 0, not {self.number}")
+        if not 1 <= self.packets <= MAX_PACKETS:
+            raise UsageError(f"packets must be 1 to {MAX_PACKETS}, not {self.packets}")
+        if not 0 <= self.number <= MAX_PACKETS:
+            raise UsageError(f"episode must be 0 to {MAX_PACKETS}, not {self.number}")
         if any(not 0 <= n < 1 << 32 for n in (*self.without, self.actions or 0)):
-            raise UsageError("actions are numbers from 0")
+            raise UsageError("actions are numbers from 0 to 2^32 - 1")
         if self.max_qp_bytes < 0:
             raise UsageError(f"max_qp_bytes must not be negative, but is {self.max_qp_bytes}")
 

@@ -37,7 +37,7 @@ def run(
 
     Args:
         seed: 0 to 2^64 - 1; everything follows from it.
-        packets: At least 1.
+        packets: 1 to `MAX_PACKETS`.
         jobs: Threads; None is one a core.
         progress: Told after each episode.
         max_qp_bytes: State of one QP, both halves, above which memory counts as unbounded.

@@ -5,11 +5,15 @@ Which commands there are. Each one lives in its own module and imports what it n
 
 from __future__ import annotations
 
+import errno
 import importlib
-from typing import Annotated, Any
+import sys
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
+
+from softmrc.cli.output import FAILED, OutputError, discard_output, explain_output, note
 
 __all__ = ["app", "main"]
 
@@ -21,6 +25,7 @@ _COMMANDS = {
     "demo": ("softmrc.cli.demo", "demo", "Move a file over 8 planes while planes and paths fail."),
     "doctor": ("softmrc.cli.doctor", "doctor", "Say what this host offers and what to change."),
     "chaos": ("softmrc.cli.chaos", "chaos", "Two engines in virtual time under random failures."),
+    "bench": ("softmrc.cli.bench", "bench", "Compare with TCP, MPTCP and bare sockets on this machine."),
     "vectors": ("softmrc.cli.vectors", "vectors", "Check a file of test vectors."),
 }
 
@@ -85,8 +90,26 @@ def _top(
 
 
 def main(*args: Any, **kwargs: Any) -> None:
-    """Entry point of the `softmrc` command."""
-    app(*args, **kwargs)
+    """Entry point of the `softmrc` command; the one place that knows what to do when stdout takes nothing."""
+    try:
+        try:
+            app(*args, **kwargs)
+        finally:
+            # Here and not at the interpreter's end, where a full disk is a traceback and exit code 120.
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OutputError as error:
+        _end_without_output(str(error), quiet=error.quiet)
+    except OSError as error:
+        # Commands turn the errors of their work into messages; what is left comes from printing.
+        _end_without_output(explain_output(error), quiet=error.errno == errno.EPIPE)
+
+
+def _end_without_output(why: str, *, quiet: bool) -> NoReturn:
+    discard_output()
+    if not quiet:
+        note(f"softmrc: {why}")
+    raise SystemExit(FAILED)
 
 
 if __name__ == "__main__":

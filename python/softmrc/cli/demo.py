@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softmrc.cli.output import FAILED, guard, note, put_json
+from softmrc.cli.output import FAILED, USAGE, fail, guard, note, put_json
 
 if TYPE_CHECKING:
     from softmrc.demo.run import Run
@@ -25,7 +25,7 @@ def demo(
     path: Annotated[
         Path | None, typer.Argument(help="File to move; none: one is made from the seed.")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=8.0, max=600.0, help="Of both runs together.")] = 12.0,
+    seconds: Annotated[float, typer.Option(help="Of both runs together, 8 to 600.")] = 12.0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     seed: Annotated[
         int | None, typer.Option(min=0, max=2**62, help="Of the failures; none: a new one.")
@@ -49,6 +49,8 @@ def demo(
 
     Exit codes: 0 every promise holds, 1 one does not, 2 wrong use, 130 interrupted.
     """
+    if not 8.0 <= seconds <= 600.0:  # also refuses what is no number at all
+        fail("demo", f"--seconds is 8 to 600, not {seconds:g}", USAGE, json)
     with guard("demo", json):
         result = _demo(
             path, seconds, json, secrets.randbelow(1 << 31) if seed is None else seed, planes, evs, out

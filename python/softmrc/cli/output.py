@@ -7,6 +7,7 @@ Exit codes: 0 done · 1 failed, or a promise does not hold · 2 wrong use · 3 r
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -16,17 +17,23 @@ from typing import NoReturn
 
 import typer
 
+from softmrc.text import visible
+
 __all__ = [
     "FAILED",
     "INCOMPLETE",
     "INTERRUPTED",
     "REFUSED",
     "USAGE",
+    "OutputError",
+    "discard_output",
+    "explain_output",
     "fail",
     "guard",
     "human_bytes",
     "human_rate",
     "note",
+    "put",
     "put_json",
     "quiet_library",
 ]
@@ -38,9 +45,49 @@ INCOMPLETE = 4
 INTERRUPTED = 130
 
 
+class OutputError(Exception):
+    """Standard output takes nothing more: the disk is full, or its reader is gone."""
+
+    def __init__(self, cause: OSError) -> None:
+        """Keep what the system said."""
+        super().__init__(explain_output(cause))
+        self.quiet = cause.errno == errno.EPIPE
+        """Nobody is left to be told."""
+
+
+def explain_output(cause: OSError) -> str:
+    """Return one line about why nothing could be written."""
+    return f"cannot write to standard output: {cause.strerror or cause}"
+
+
+def discard_output() -> None:
+    """Let whatever is still buffered for standard output vanish, so that the interpreter's own end is quiet."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 def note(text: str) -> None:
-    """Say something to the person, not to a program."""
-    print(text, file=sys.stderr, flush=True)
+    """Say something to the person, not to a program; without a standard error nobody listens."""
+    with contextlib.suppress(OSError):
+        print(visible(text, lines=True), file=sys.stderr, flush=True)
+
+
+def put(text: str) -> None:
+    """Print a result for a person.
+
+    Raises:
+        OutputError: standard output takes nothing.
+    """
+    _write(visible(text, lines=True))
+
+
+def _write(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        raise OutputError(error) from None
 
 
 def quiet_library() -> None:
@@ -49,15 +96,20 @@ def quiet_library() -> None:
 
 
 def put_json(data: object) -> None:
-    """Print one JSON object on one line."""
-    print(json.dumps(data), flush=True)
+    """Print one JSON object on one line.
+
+    Raises:
+        OutputError: standard output takes nothing.
+    """
+    _write(json.dumps(data))
 
 
 def fail(command: str, why: str, code: int, as_json: bool = False) -> NoReturn:
-    """End with an error that names the command and the reason."""
-    if as_json:
-        put_json({"ok": False, "error": why, "exit_code": code})
+    """End with an error that names the command and the reason; the exit code tells it, too."""
     note(f"softmrc {command}: {why}")
+    if as_json:
+        with contextlib.suppress(OutputError):
+            put_json({"ok": False, "error": visible(why), "exit_code": code})
     raise typer.Exit(code)
 
 
@@ -78,7 +130,7 @@ def guard(command: str, as_json: bool = False) -> Iterator[None]:
         fail(command, str(error), FAILED, as_json)
     except BrokenPipeError:
         # Whoever read our output is gone; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         raise typer.Exit(FAILED) from None
     except OSError as error:
         fail(command, f"{error.filename or 'system call'}: {error.strerror or error}", FAILED, as_json)

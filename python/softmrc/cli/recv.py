@@ -13,6 +13,7 @@ import typer
 from softmrc.cli.output import (
     FAILED,
     INCOMPLETE,
+    OutputError,
     fail,
     guard,
     human_bytes,
@@ -21,6 +22,7 @@ from softmrc.cli.output import (
     put_json,
     quiet_library,
 )
+from softmrc.text import visible
 
 if TYPE_CHECKING:
     from softmrc.transfer.receiver import Outcome
@@ -92,7 +94,7 @@ def _receive(
                     {"event": "listening", "addresses": addresses, "port": listener.port, "token": secret}
                 )
             else:
-                note(f"receiving into {tree.path}")
+                note(f"receiving into {visible(tree.path)}")
                 for address in addresses:
                     note(f"  plane {show_address(address, listener.port)}")
                 if token is None:
@@ -100,11 +102,15 @@ def _receive(
                 target = show_address(addresses[0], listener.port)
                 shown = f" --token {secret}" if token is None else ""
                 note(f"send with: softmrc send PATH {target}{shown}")
-            receiver = Receiver(endpoint, listener, tree, _Reporter(json))
+            reporter = _Reporter(json)
+            receiver = Receiver(endpoint, listener, tree, reporter)
             try:
-                return receiver.serve(once)
+                outcome = receiver.serve(once)
             finally:
                 receiver.close()
+            if reporter.mute is not None:
+                raise typer.Exit(FAILED)
+            return outcome
     finally:
         tree.close()
 
@@ -115,8 +121,18 @@ class _Reporter:
     def __init__(self, json: bool) -> None:
         self._json = json
         self._last = 0.0
+        self.mute: OutputError | None = None
+        """Why standard output takes nothing more. Files are received all the same."""
 
     def __call__(self, what: str, outcome: Outcome) -> None:
+        try:
+            self._tell(what, outcome)
+        except OutputError as error:
+            if self.mute is None:
+                note(f"softmrc recv: {error}; receiving goes on without reports")
+            self.mute = self.mute or error
+
+    def _tell(self, what: str, outcome: Outcome) -> None:
         if what == "progress":
             if self._json or time.monotonic() - self._last < 2.0:
                 return

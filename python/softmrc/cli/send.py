@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["send"]
 
+HOLD_SECONDS = 20.0
+"""Without any progress for this long the receiver is given up."""
+SILENCE_SECONDS = 3.0
+"""Of a receiver that owes an answer; then it is said."""
+_ANSWERS = ("tx.sacks_rx", "tx.nacks_rx", "tx.acks_rx", "rx.data")
+
 
 def send(
     paths: Annotated[
@@ -101,7 +107,7 @@ def _connect(hosts: list[str], port: int, token: str | None) -> tuple[Endpoint, 
     from softmrc.transfer.sender import ask_planes
 
     pairs = [local_address_for(h) for h in hosts]
-    endpoint = Endpoint(*[local for local, _ in pairs], hold_time=20.0)
+    endpoint = Endpoint(*[local for local, _ in pairs], hold_time=HOLD_SECONDS)
     try:
         connection = endpoint.connect_sync([remote for _, remote in pairs], port, token=token)
         planes = ask_planes(connection)
@@ -119,7 +125,7 @@ def _connect(hosts: list[str], port: int, token: str | None) -> tuple[Endpoint, 
         endpoint.close()
         raise
     endpoint.close()
-    endpoint = Endpoint(*[local for local, _ in usable], hold_time=20.0)
+    endpoint = Endpoint(*[local for local, _ in usable], hold_time=HOLD_SECONDS)
     try:
         return endpoint, endpoint.connect_sync([remote for _, remote in pairs], port, token=token)
     except BaseException:
@@ -145,18 +151,37 @@ def _run_with_display(sender: Sender, connection: Connection, json: bool) -> Non
         display.join(timeout=2.0)
 
 
-def _live_paths(connection: Connection) -> str:
-    paths = [p for p in connection.stats().paths if p.active]
-    live = sum(p.state in ("good", "skip") for p in paths)
-    return f"{live}/{len(paths)} paths"
+class _Pulse:
+    """Says how many paths carry the transfer, and how long the receiver has been silent."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._answers = -1
+        self._since = time.monotonic()
+
+    def text(self) -> str:
+        """Return it in words; MrcError when the connection is gone."""
+        stats = self._connection.stats()
+        answers = sum(stats.counters[name] for name in _ANSWERS)
+        now = time.monotonic()
+        if answers != self._answers or not stats.inflight:
+            self._answers, self._since = answers, now
+        silent = now - self._since
+        if silent >= SILENCE_SECONDS:
+            return f"no answer for {silent:.0f} s; given up after {HOLD_SECONDS:.0f} s, a rerun goes on from here"
+        paths = [p for p in stats.paths if p.active]
+        good = sum(p.state in ("good", "skip") for p in paths)
+        aside = f", {len(paths) - good} set aside as bad" if good < len(paths) else ""
+        return f"{good} of {len(paths)} paths in use{aside}"
 
 
 def _show_lines(progress: Progress, connection: Connection, ended: threading.Event) -> None:
     from softmrc.errors import MrcError
 
+    pulse = _Pulse(connection)
     while not ended.wait(2.0):
         try:
-            paths = _live_paths(connection)
+            paths = pulse.text()
         except MrcError:
             return
         done = progress.bytes_sent + progress.bytes_kept
@@ -175,12 +200,13 @@ def _show_bar(progress: Progress, connection: Connection, ended: threading.Event
         TransferSpeedColumn(), TimeRemainingColumn(),
         TextColumn("{task.fields[paths]}"),
     )  # fmt: skip
+    pulse = _Pulse(connection)
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(progress.phase, total=max(progress.bytes_total, 1), paths="")
         while True:
             last = ended.wait(0.2)
             try:
-                paths = _live_paths(connection)
+                paths = pulse.text()
             except MrcError:
                 paths = "no path"
             done = progress.bytes_sent + progress.bytes_kept

@@ -27,6 +27,7 @@ __all__ = ["KNOBS", "DemoError", "Run", "Source", "execute"]
 KNOBS: dict[str, Any] = {
     "hold_time": 20.0,
     "base_rtt": 0.008,
+    "pmtu": 4096,
     "min_ack_timeout": 0.1,
     "reorder_min_time": 0.006,
 }
@@ -112,8 +113,12 @@ class Run:
 
     @property
     def cut_plane(self) -> int:
-        """Number of the plane that is cut, as this run counts."""
+        """Number of the plane that is cut, as the endpoints of this run count; see `shown`."""
         return 1 if self.pinned else self.plan.harm.cut_plane
+
+    def shown(self, plane: int) -> int:
+        """Return the number people are told: that of the plan, also when the run has only this plane."""
+        return self.plan.harm.cut_plane if self.pinned else plane
 
     def at_ns(self, seconds: float) -> int:
         """Return the absolute time of a moment of the plan."""
@@ -280,6 +285,7 @@ def _tell_failures(run: Run, processes: dict[str, _Process]) -> None:
     processes["receiver"].tell(rules=[cut])
     processes["sender"].tell(
         rules=[*rules, *plan.links(run.planes)],
+        shown_plane=plan.harm.cut_plane if run.pinned else None,
         start_ns=run.start_ns,
         end_ns=run.at_ns(times.end),
         cut_plane=run.cut_plane,
@@ -289,10 +295,10 @@ def _tell_failures(run: Run, processes: dict[str, _Process]) -> None:
 
 def _script(run: Run) -> list[tuple[float, str]]:
     times = run.plan.times
-    address = run.plan.addresses[run.plan.harm.cut_plane - 1]
+    cut = run.plan.harm.cut_plane
     script = [
-        (times.cut, f"plane {run.cut_plane} ({address}) is cut, both directions, silently"),
-        (times.heal, f"plane {run.cut_plane} is healed"),
+        (times.cut, f"plane {cut} ({run.plan.addresses[cut - 1]}) is cut, both directions, silently"),
+        (times.heal, f"plane {cut} is healed"),
     ]
     if run.lossy is not None and run.black is not None:
         script += [

@@ -32,6 +32,7 @@ class _Watch:
         self._connection = connection
         self._cut_plane = start["cut_plane"]
         self._lossy = start.get("lossy")
+        self._shown: int | None = start.get("shown_plane")
         self.ever_bad: dict[tuple[int, int], str] = {}
         """EVs that were ever ASSUMED_BAD, with the reason."""
         self.qp_errors = 0
@@ -68,7 +69,8 @@ class _Watch:
             put(
                 event=[
                     events[0]["at_ns"],
-                    f"plane {plane}: {which} {what}" + (f" ({', '.join(sorted(why))})" if why else ""),
+                    f"plane {self._shown or plane}: {which} {what}"
+                    + (f" ({', '.join(sorted(why))})" if why else ""),
                 ]
             )
 

@@ -15,8 +15,8 @@ __all__ = ["LIMITS", "broken_promises", "judge", "summary"]
 LIMITS = {"min_bin_after_cut_ratio": 0.8, "last_packet_on_cut_path_ms": 50.0, "recovered_share": 0.9}
 
 
-def _evs(paths: list[tuple[int, int]]) -> list[dict[str, int]]:
-    return [{"plane": plane, "ev": ev} for plane, ev in paths]
+def _evs(run: Run, paths: list[tuple[int, int]]) -> list[dict[str, int]]:
+    return [{"plane": run.shown(plane), "ev": ev} for plane, ev in paths]
 
 
 def _count(words: Iterable[str]) -> dict[str, int]:
@@ -49,8 +49,8 @@ def judge(run: Run, source: Source) -> dict[str, Any]:
         "min_bin_after_cut_ratio": round(ratio, 4),
         "last_packet_on_cut_path_ms": round(metrics.last_before(run.last_cut_tx, cut, heal), 2),
         "recovered_share": round(share, 4),
-        "assumed_bad": _evs(bad),
-        "harmed": _evs(run.harmed),
+        "assumed_bad": _evs(run, bad),
+        "harmed": _evs(run, run.harmed),
         "assumed_bad_reasons": _count(why for _, _, why in sent["ever_bad"]),
         "assumed_bad_exact": bad == run.harmed,
         "rate_before_mbps": round(metrics.rate(run.placed, settled, cut) * 8 / 1e6, 1),

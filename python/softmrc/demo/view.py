@@ -87,7 +87,7 @@ class View:
             full = min(_BAR, round(_BAR * rate / RATE_BPS))
             bar = Text("█" * full, "cyan") + Text("·" * (_BAR - full), "bright_black")
             address = (run.plan.pinned_addresses() if run.pinned else run.plan.addresses)[plane - 1]
-            table.add_row(str(plane), address, bar, f"{rate / 1e6:4.0f} Mbit/s", dots)
+            table.add_row(str(run.shown(plane)), address, bar, f"{rate / 1e6:4.0f} Mbit/s", dots)
         total = metrics.rate(run.placed, end - _WINDOW_NS, end) * 8 / 1e6
         seconds = max(0.0, (time.monotonic_ns() - run.start_ns) / 1e9)
         rtx = int(run.rtx[-1][1]) if run.rtx else 0

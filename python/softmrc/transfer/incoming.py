@@ -16,10 +16,10 @@ import os
 import stat
 
 from softmrc.endpoint import Connection, Region
+from softmrc.text import visible
 from softmrc.transfer.errors import BusyError, ProtocolError, TargetError
 from softmrc.transfer.journal import Journal, chunk_count, chunk_size_for
 from softmrc.transfer.messages import Entry
-from softmrc.transfer.names import printable
 from softmrc.transfer.tree import Tree, reason
 
 __all__ = ["IncomingFile", "hash_existing", "place_empty", "set_attributes"]
@@ -61,7 +61,7 @@ def place_empty(tree: Tree, entry: Entry) -> None:
         os.fsync(fd)
         tree.publish(name, entry.parts)
     except OSError as error:
-        raise TargetError(f"cannot write '{printable(entry.name)}': {reason(error)}") from error
+        raise TargetError(f"cannot write '{visible(entry.name)}': {reason(error)}") from error
     finally:
         os.close(fd)
     tree.drop_staging(name + ".journal")
@@ -107,8 +107,8 @@ class IncomingFile:
             self.close()
             hint = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
             raise TargetError(
-                f"cannot make room for '{printable(entry.name)}' ({entry.size} bytes) "
-                f"in {tree.path}: {reason(error)}{hint}"
+                f"cannot make room for '{visible(entry.name)}' ({entry.size} bytes) "
+                f"in {visible(tree.path)}: {reason(error)}{hint}"
             ) from error
         except BaseException:
             self.close()
@@ -118,7 +118,7 @@ class IncomingFile:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BusyError(f"'{printable(self.entry.name)}' is being received by another transfer") from None
+            raise BusyError(f"'{visible(self.entry.name)}' is being received by another transfer") from None
 
     def _check_claims(self) -> None:
         """Hash every chunk the journal claims; one that is not what it claims is forgotten."""
@@ -152,7 +152,7 @@ class IncomingFile:
             ProtocolError: there is no such chunk.
         """
         if index >= self.count or self._journal is None:
-            raise ProtocolError(f"'{printable(self.entry.name)}' has no chunk {index}")
+            raise ProtocolError(f"'{visible(self.entry.name)}' has no chunk {index}")
         if hashlib.sha256(self._view(index)).digest() != expected:
             return False
         self._journal.add(index, expected)
@@ -176,10 +176,10 @@ class IncomingFile:
         """
         if len(self.hashes) != self.count:
             raise ProtocolError(
-                f"'{printable(self.entry.name)}' ends with {self.count - len(self.hashes)} chunks missing"
+                f"'{visible(self.entry.name)}' ends with {self.count - len(self.hashes)} chunks missing"
             )
         self._advance()
-        shown = printable(self.entry.name)
+        shown = visible(self.entry.name)
         if self._whole.digest() != expected:
             assert self._journal is not None
             self._journal.forget_all()

@@ -10,9 +10,10 @@ import os
 import unicodedata
 from collections.abc import Iterable
 
+from softmrc.text import visible
 from softmrc.transfer.errors import NameRefusedError
 
-__all__ = ["MAX_DEPTH", "STAGING", "fold", "printable", "refuse_clashes", "split_name"]
+__all__ = ["MAX_DEPTH", "STAGING", "fold", "refuse_clashes", "split_name"]
 
 STAGING = ".softmrc-partial"
 """Directory inside of the target that holds unfinished files; no sender may name it."""
@@ -22,13 +23,6 @@ MAX_PATH = 4095
 """Bytes of a whole name (PATH_MAX without its NUL)."""
 MAX_DEPTH = 128
 """Components of a name; deeper trees are refused."""
-
-
-def printable(name: str) -> str:
-    """Return the name fit for a terminal: control characters and stray bytes become escapes."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in name
-    )
 
 
 def split_name(name: object) -> tuple[str, ...]:
@@ -43,7 +37,7 @@ def split_name(name: object) -> tuple[str, ...]:
     """
     if not isinstance(name, str):
         raise NameRefusedError("a file name is not text")
-    shown = printable(name[:80])
+    shown = visible(name[:80])
     if not name:
         raise NameRefusedError("a file name is empty")
     if "\0" in name:
@@ -95,15 +89,15 @@ def refuse_clashes(entries: Iterable[tuple[tuple[str, ...], bool]], ignore_case:
             kinds[key] = (parts, is_dir, listed)
             return
         other, other_dir, other_listed = known
-        names = f"'{printable('/'.join(parts))}' and '{printable('/'.join(other))}'"
+        names = f"'{visible('/'.join(parts))}' and '{visible('/'.join(other))}'"
         if other != parts:
             raise NameRefusedError(
                 f"{names} differ only in case or spelling, which the target directory cannot keep apart"
             )
         if is_dir != other_dir:
-            raise NameRefusedError(f"'{printable('/'.join(parts))}' is both a file and a directory")
+            raise NameRefusedError(f"'{visible('/'.join(parts))}' is both a file and a directory")
         if listed and other_listed:
-            raise NameRefusedError(f"'{printable('/'.join(parts))}' is listed twice")
+            raise NameRefusedError(f"'{visible('/'.join(parts))}' is listed twice")
         kinds[key] = (other, other_dir, listed or other_listed)
 
     for parts, is_dir in entries:

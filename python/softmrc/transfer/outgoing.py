@@ -12,6 +12,7 @@ import stat
 from collections import deque
 
 from softmrc.endpoint import RemoteWindow
+from softmrc.text import visible
 from softmrc.transfer.errors import SourceError
 from softmrc.transfer.journal import chunk_count, chunk_size_for
 from softmrc.transfer.scan import SourceEntry
@@ -36,7 +37,7 @@ class OutgoingFile:
         try:
             self._fd = os.open(source.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            raise SourceError(f"cannot read {source.path}: {error.strerror}") from error
+            raise SourceError(f"cannot read {visible(source.path)}: {error.strerror}") from error
         self.window: RemoteWindow | None = None
         self.slot = 0
         self.have: dict[int, bytes] = {}
@@ -115,9 +116,9 @@ class OutgoingFile:
             try:
                 got = os.preadv(self._fd, [view[done:]], index * self.chunk + done)
             except OSError as error:
-                raise SourceError(f"cannot read {self.path}: {error.strerror}") from error
+                raise SourceError(f"cannot read {visible(self.path)}: {error.strerror}") from error
             if got == 0:
-                raise SourceError(f"{self.path} became shorter while it was sent")
+                raise SourceError(f"{visible(self.path)} became shorter while it was sent")
             done += got
         return view
 
@@ -134,7 +135,7 @@ class OutgoingFile:
         )
         if not same:
             raise SourceError(
-                f"{self.path} changed while it was sent; run the same command again when it rests"
+                f"{visible(self.path)} changed while it was sent; run the same command again when it rests"
             )
 
     def close(self) -> None:

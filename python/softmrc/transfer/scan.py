@@ -10,9 +10,10 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from softmrc.text import visible
 from softmrc.transfer.errors import SourceError
 from softmrc.transfer.messages import MAX_ENTRIES, Entry
-from softmrc.transfer.names import printable, split_name
+from softmrc.transfer.names import split_name
 
 __all__ = ["Source", "SourceEntry", "scan"]
 
@@ -71,19 +72,20 @@ def scan(paths: list[str]) -> Source:
         try:
             info = os.lstat(path)
         except OSError as error:
-            raise SourceError(f"cannot send {path}: {error.strerror}") from error
+            raise SourceError(f"cannot send {visible(path)}: {error.strerror}") from error
         if stat.S_ISLNK(info.st_mode):
             raise SourceError(
-                f"cannot send {path}: it is a symbolic link; name its target {os.path.realpath(path)} instead"
+                f"cannot send {visible(path)}: it is a symbolic link; "
+                f"name its target {visible(os.path.realpath(path))} instead"
             )
         if not stat.S_ISREG(info.st_mode) and not stat.S_ISDIR(info.st_mode):
-            raise SourceError(f"cannot send {path}: it is a {_kind(info.st_mode)}")
+            raise SourceError(f"cannot send {visible(path)}: it is a {_kind(info.st_mode)}")
         top = os.path.basename(os.path.abspath(path))
         if not top:
-            raise SourceError(f"cannot send {path}: it has no name of its own")
+            raise SourceError(f"cannot send {visible(path)}: it has no name of its own")
         if top in tops:
             raise SourceError(
-                f"{tops[top]} and {path} would both be named '{printable(top)}'; "
+                f"{visible(tops[top])} and {visible(path)} would both be named '{visible(top)}'; "
                 "send them one after the other"
             )
         tops[top] = path
@@ -107,15 +109,15 @@ def _walk(path: str, parts: tuple[str, ...], info: os.stat_result, source: Sourc
             with os.scandir(here) as listing:
                 children = sorted(listing, key=lambda e: os.fsencode(e.name), reverse=True)
         except OSError as error:
-            source.unreadable.append(f"{here}: {error.strerror}")
+            source.unreadable.append(f"{visible(here)}: {error.strerror}")
             continue
         for child in children:
             try:
                 inner = child.stat(follow_symlinks=False)
             except OSError as error:
-                source.unreadable.append(f"{child.path}: {error.strerror}")
+                source.unreadable.append(f"{visible(child.path)}: {error.strerror}")
                 continue
             if stat.S_ISREG(inner.st_mode) or stat.S_ISDIR(inner.st_mode):
                 pending.append((child.path, (*names, child.name), inner))
             else:
-                source.skipped.append(f"{child.path}: {_kind(inner.st_mode)}")
+                source.skipped.append(f"{visible(child.path)}: {_kind(inner.st_mode)}")

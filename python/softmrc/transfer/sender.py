@@ -14,9 +14,9 @@ from typing import Any
 
 from softmrc.endpoint import Connection, Region, RemoteWindow, Transfer
 from softmrc.errors import MrcError, PeerClosedError, PeerError, UsageError
+from softmrc.text import visible
 from softmrc.transfer.errors import ProtocolError, SourceError, TargetError
 from softmrc.transfer.messages import MAX_SLOTS, VERSION, decode, encode, integer, text, unpack_hashes
-from softmrc.transfer.names import printable
 from softmrc.transfer.outgoing import OutgoingFile
 from softmrc.transfer.scan import Source, SourceEntry
 
@@ -29,6 +29,8 @@ OPEN_FILES = 16
 """Files asked for ahead, so that small files do not wait for round trips."""
 SMALL_BUFFER = 1 << 20
 """Buffers of small files have this size, so that they serve the next one, too."""
+AGAIN = "Nothing that arrived is lost: start the receiver and run the same command again to go on."
+"""What to do when the receiver is gone."""
 MAX_TRIES = 3
 """Times a chunk is sent before its damage is taken for a fault of the machine."""
 
@@ -88,7 +90,7 @@ def ask_planes(connection: Connection, timeout: float = 10.0) -> list[str]:
     addresses = message.get("addresses")
     if message["t"] != "planes" or not isinstance(addresses, list) or not 1 <= len(addresses) <= 32:
         raise ProtocolError("the receiver does not say which planes it has")
-    return [printable(text({"address": a}, "address", 80)) for a in addresses]
+    return [visible(text({"address": a}, "address", 80)) for a in addresses]
 
 
 class Sender:
@@ -133,10 +135,11 @@ class Sender:
             self._say("end")
             self._await("bye")
             self.progress.phase = "done"
+        except PeerError as error:
+            raise PeerError(f"{error} {AGAIN}") from error
         except (MrcError, OSError) as error:
-            if not isinstance(error, PeerError):
-                with contextlib.suppress(MrcError):
-                    self._say("fail", why=str(error)).wait(5.0)
+            with contextlib.suppress(MrcError):
+                self._say("fail", why=str(error)).wait(5.0)
             raise
         finally:
             for file in self._open.values():
@@ -169,9 +172,7 @@ class Sender:
     @staticmethod
     def _gone(error: MrcError) -> MrcError:
         if isinstance(error, PeerClosedError):
-            return PeerError(
-                "the receiver went away before everything was stored; start it and run the same command again"
-            )
+            return PeerError("the receiver went away before everything was stored.")
         return error
 
     # --- events -------------------------------------------------------------------------------------------
@@ -193,10 +194,10 @@ class Sender:
     def _dispatch(self, message: dict[str, Any]) -> None:
         kind = message["t"]
         if kind == "fail":
-            raise TargetError(f"the receiver refused: {printable(text(message, 'why'))}")
+            raise TargetError(f"the receiver refused: {visible(text(message, 'why'))}")
         handler = self._handlers.get(kind)
         if handler is None:
-            raise ProtocolError(f"control message '{printable(kind[:20])}' makes no sense now")
+            raise ProtocolError(f"control message '{visible(kind[:20])}' makes no sense now")
         handler(message)
 
     def _done(self, buffer: _Buffer, transfer: Transfer) -> None:
@@ -243,7 +244,7 @@ class Sender:
         file.tries[index] = file.tries.get(index, 1) + 1
         if file.tries[index] > MAX_TRIES:
             raise TargetError(
-                f"chunk {index} of {file.path} arrives damaged again and again; "
+                f"chunk {index} of {visible(file.path)} arrives damaged again and again; "
                 "check memory and disk of both hosts"
             )
         file.again.append(index)

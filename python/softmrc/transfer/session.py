@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from softmrc.endpoint import Connection
 from softmrc.errors import MrcError, PeerClosedError, PeerError
+from softmrc.text import visible
 from softmrc.transfer.errors import ProtocolError, SourceError, TargetError
 from softmrc.transfer.incoming import IncomingFile, hash_existing, place_empty, set_attributes
 from softmrc.transfer.journal import chunk_count, chunk_size_for
@@ -30,7 +31,7 @@ from softmrc.transfer.messages import (
     pack_hashes,
     text,
 )
-from softmrc.transfer.names import printable, refuse_clashes
+from softmrc.transfer.names import refuse_clashes
 from softmrc.transfer.tree import Tree, reason
 
 if TYPE_CHECKING:
@@ -167,11 +168,11 @@ class Session(threading.Thread):
         elif kind == "offer" and not self._agreed:
             self._on_offer(message)
         elif kind == "fail":
-            raise SourceError(f"the sender gave up: {printable(text(message, 'why'))}")
+            raise SourceError(f"the sender gave up: {visible(text(message, 'why'))}")
         elif kind in ("open", "replace", "sum", "finish", "drop", "end") and self._agreed:
             return self._handle_agreed(kind, message)
         else:
-            raise ProtocolError(f"control message '{printable(kind[:20])}' makes no sense now")
+            raise ProtocolError(f"control message '{visible(kind[:20])}' makes no sense now")
         return True
 
     def _handle_agreed(self, kind: str, message: dict[str, Any]) -> bool:
@@ -240,14 +241,14 @@ class Session(threading.Thread):
         free = tree.free_bytes()
         if needed > free:
             raise TargetError(
-                f"{needed} bytes are needed in {tree.path}, {free} are free; "
+                f"{needed} bytes are needed in {visible(tree.path)}, {free} are free; "
                 "make room and run the same command again"
             )
 
     def _on_open(self, number: int) -> None:
         entry = self._entries[number]
         if entry.is_dir or number in self._by_id or number in self._existing or number in self._stored:
-            raise ProtocolError(f"'{printable(entry.name)}' cannot be opened now")
+            raise ProtocolError(f"'{visible(entry.name)}' cannot be opened now")
         if len(self._slots) >= MAX_SLOTS:
             raise ProtocolError(f"more than {MAX_SLOTS} files are open")
         if entry.size == 0:
@@ -300,7 +301,7 @@ class Session(threading.Thread):
         if number in self._existing:
             chunk = chunk_size_for(entry.size)
             if len(self._existing.pop(number)) != chunk_count(entry.size, chunk):
-                raise ProtocolError(f"'{printable(entry.name)}' is not complete")
+                raise ProtocolError(f"'{visible(entry.name)}' is not complete")
             self._touch_existing(entry)
             self.outcome.bytes_kept += entry.size
         else:
@@ -316,7 +317,7 @@ class Session(threading.Thread):
         try:
             set_attributes(fd, entry)
         except OSError as error:
-            raise TargetError(f"cannot set the mode of '{printable(entry.name)}': {reason(error)}") from error
+            raise TargetError(f"cannot set the mode of '{visible(entry.name)}': {reason(error)}") from error
         finally:
             os.close(fd)
 
@@ -336,7 +337,7 @@ class Session(threading.Thread):
         if number in self._by_id:
             self._by_id[number].file.discard()
             self._close_slot(number)
-        self.outcome.incomplete.append(f"{printable(self._entries[number].name)}: {printable(why)}")
+        self.outcome.incomplete.append(f"{visible(self._entries[number].name)}: {visible(why)}")
 
     def _on_end(self) -> bool:
         if self._slots or self._existing:
@@ -348,7 +349,7 @@ class Session(threading.Thread):
                     set_attributes(fd, entry)
                 except OSError as error:
                     raise TargetError(
-                        f"cannot set the mode of '{printable(entry.name)}': {reason(error)}"
+                        f"cannot set the mode of '{visible(entry.name)}': {reason(error)}"
                     ) from error
         self.outcome.complete = True
         self._connection.send_message(encode("bye", files=self.outcome.files)).wait(10.0)

@@ -13,8 +13,9 @@ import os
 import stat
 from collections.abc import Iterator
 
+from softmrc.text import visible
 from softmrc.transfer.errors import TargetError
-from softmrc.transfer.names import STAGING, printable
+from softmrc.transfer.names import STAGING
 
 __all__ = ["Tree", "reason"]
 
@@ -44,7 +45,9 @@ class Tree:
             os.makedirs(self.path, exist_ok=True)
             self._root = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise TargetError(f"cannot use {self.path} as the target directory: {error.strerror}") from error
+            raise TargetError(
+                f"cannot use {visible(self.path)} as the target directory: {error.strerror}"
+            ) from error
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(STAGING, 0o700, dir_fd=self._root)
@@ -53,7 +56,7 @@ class Tree:
         except OSError as error:
             self.close()
             raise TargetError(
-                f"cannot keep unfinished files in {self.path}/{STAGING}: {reason(error)}"
+                f"cannot keep unfinished files in {visible(self.path)}/{STAGING}: {reason(error)}"
             ) from error
 
     def _probe_case(self) -> bool:
@@ -122,9 +125,9 @@ class Tree:
                             os.mkdir(part, 0o777, dir_fd=fd)
                     inner = os.open(part, _DIR, dir_fd=fd)
                 except OSError as error:
-                    where = printable("/".join(parts[: depth + 1]))
+                    where = visible("/".join(parts[: depth + 1]))
                     raise TargetError(
-                        f"cannot enter directory '{where}' in {self.path}: {reason(error)}"
+                        f"cannot enter directory '{where}' in {visible(self.path)}: {reason(error)}"
                     ) from error
                 os.close(fd)
                 fd = inner
@@ -156,10 +159,10 @@ class Tree:
                     parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd
                 )
             except OSError as error:
-                raise TargetError(f"cannot read '{printable('/'.join(parts))}': {reason(error)}") from error
+                raise TargetError(f"cannot read '{visible('/'.join(parts))}': {reason(error)}") from error
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
-            raise TargetError(f"'{printable('/'.join(parts))}' is not a plain file")
+            raise TargetError(f"'{visible('/'.join(parts))}' is not a plain file")
         return file
 
     def check_target(self, parts: tuple[str, ...], is_dir: bool) -> None:
@@ -182,7 +185,7 @@ class Tree:
             )
             wanted = "directory" if is_dir else "file"
             raise TargetError(
-                f"'{printable('/'.join(parts))}' exists in {self.path} as a {kind}, "
+                f"'{visible('/'.join(parts))}' exists in {visible(self.path)} as a {kind}, "
                 f"a {wanted} is to be received; "
                 "move it away first"
             )
@@ -200,7 +203,7 @@ class Tree:
                 os.fsync(fd)
             except OSError as error:
                 raise TargetError(
-                    f"cannot move '{printable('/'.join(parts))}' into place: {reason(error)}"
+                    f"cannot move '{visible('/'.join(parts))}' into place: {reason(error)}"
                 ) from error
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from softmrc.errors import WireError
-from softmrc.vectors.compare import differences, plain, with_defaults
+from softmrc.vectors.compare import differences, opcode_of, plain, tolerance_of, with_defaults
 from softmrc.vectors.impl import EV_LAYERS, Codec, make
 from softmrc.vectors.report import Difference, Report, Result, VectorFileError
 from softmrc.wire.ev import ConfigError
@@ -30,6 +30,7 @@ LAYERS: Final = (
     *EV_LAYERS,
     "CALC",
 )
+TOO_DEEP: Final = "nested too deeply for a vector file"
 _KEYS: Final = {
     *("id", "name", "layer", "opcode", "fields", "hex", "derived", "expect", "context", "tolerance"),
     *("note", "source_agreement", "disputed"),
@@ -55,7 +56,9 @@ def _load(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise VectorFileError(f"{path}: {e.strerror}") from None
-    except (ValueError, RecursionError) as e:
+    except RecursionError:
+        raise VectorFileError(f"{path}: {TOO_DEEP}") from None
+    except ValueError as e:
         raise VectorFileError(f"{path}: not JSON: {e}") from None
 
 
@@ -74,10 +77,23 @@ def check_file(path: str | Path, impl: str = "core") -> Report:
     document = _load(Path(path))
     if not isinstance(document, dict) or not isinstance(document.get("vectors"), list):
         raise VectorFileError(f"{path}: no object with a list 'vectors'")
-    meta = document.get("meta", {})
-    if not isinstance(meta, dict):
-        raise VectorFileError(f"{path}: 'meta' is not an object")
+    meta = document.get("meta")
+    _check_meta(path, meta, len(document["vectors"]))
     return Report(str(path), impl, check_vectors(document["vectors"], codec, meta))
+
+
+def _check_meta(path: str | Path, meta: Any, entries: int) -> None:
+    """Refuse a head that says nothing or something else than the file holds; a file without one is fine."""
+    if meta is None:
+        return
+    if not isinstance(meta, dict) or not meta:
+        raise VectorFileError(f"{path}: 'meta' is not an object with members")
+    for key in ("context", "dscp"):
+        if not isinstance(meta.get(key, {}), dict):
+            raise VectorFileError(f"{path}: 'meta.{key}' is not an object")
+    count = meta.get("count", entries)
+    if type(count) is not int or count != entries:
+        raise VectorFileError(f"{path}: 'meta.count' is {count!r}, the file has {entries} vectors")
 
 
 def check_vectors(vectors: list[Any], codec: Codec, meta: Fields | None = None) -> list[Result]:
@@ -91,6 +107,8 @@ def check_vectors(vectors: list[Any], codec: Codec, meta: Fields | None = None) 
             if not known:
                 raise WireError("entry is not an object")
             _Entry(plain(entry), codec, plain(meta or {}), result).check()
+        except RecursionError:
+            result.differences.append(Difference("entry", "usable", TOO_DEEP))
         except (WireError, KeyError, TypeError, ValueError, OverflowError, AttributeError) as e:
             what = f"missing {e}" if isinstance(e, KeyError) else str(e)
             result.differences.append(Difference("entry", "usable", what))
@@ -115,6 +133,9 @@ class _Entry:
         for key in ("fields", "derived", "expect", "context"):
             if not isinstance(self._entry.get(key, {}), dict):
                 raise WireError(f"'{key}' is not an object")
+        for key in ("derived", "expect"):
+            if self._entry.get(key, True) == {}:
+                raise WireError(f"'{key}' is empty: it checks nothing")
         if unknown := sorted(set(self._entry) - _KEYS):
             self._result.warnings.append(f"unknown keys ignored: {', '.join(unknown)}")
         expect = self._entry.get("expect")
@@ -152,12 +173,23 @@ class _Entry:
             if "fields" in self._entry:
                 want = with_defaults(self._layer, self._fields)
                 self._result.differences += differences(want, read, closed=True)
+            self._check_opcode(opcode_of(self._layer, read))
+        elif "opcode" in self._entry:
+            self._check_opcode(None)
         if derived := self._entry.get("derived"):
             facts = self._codec.derive(self._layer, self._fields, data)
-            tolerance = self._entry.get("tolerance")
-            self._result.differences += differences(derived, facts, "derived.", tolerance=tolerance)
+            slack = tolerance_of(self._entry, derived)
+            self._result.differences += differences(derived, facts, "derived.", tolerance=slack)
         elif self._layer == "CALC":
             raise WireError("nothing to check: a calculation without derived values")
+
+    def _check_opcode(self, found: int | range | tuple[int, ...] | None) -> None:
+        """The opcode an entry names beside its fields is that of its packet, or one that has its header."""
+        named = self._entry.get("opcode")
+        if named is None or named == found:
+            return
+        if isinstance(named, bool) or isinstance(found, int | None) or named not in found:
+            self._add("opcode", named, "none" if found is None else found)
 
     def _context(self) -> Fields:
         context: Fields = {"dscp": self._meta.get("dscp", {})} | self._meta.get("context", {})

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
+from softmrc.errors import WireError
 from softmrc.vectors.report import Difference
 from softmrc.wire.layout import HEADERS, SETH_PROBE, Fields
 from softmrc.wire.packet import DATA_OPCODES
 
-__all__ = ["differences", "plain", "with_defaults"]
+__all__ = ["differences", "opcode_of", "plain", "tolerance_of", "with_defaults"]
 
 _ABSENT: Final = "(absent)"
 _FLOAT_NOISE: Final = 1e-9
+_MAX_RELATIVE: Final = 0.01
+_ROUNDING: Final = 2
+"""Steps of a number that two roundings may be apart, however small it is."""
+_WITH_HEADER: Final = {
+    "METH": DATA_OPCODES, "TSETH": DATA_OPCODES, "RETH": DATA_OPCODES, "ImmDt": (0xC9, 0xCB),
+    "AETH": 0xD1, "ERTH": 0xD8, "EETH": 0xD9, "SETH+CC_STATE": 0xDC, "NETH": 0xDD, "PETH": 0xDE,
+}  # fmt: skip
 
 
 def plain(value: Any) -> Any:
@@ -64,6 +73,38 @@ def with_defaults(layer: str, fields: Fields) -> Fields:
     if layer == "IB" and out.get("BTH", {}).get("opcode") in DATA_OPCODES:
         out.setdefault("payload_hex", "")
     return out
+
+
+def opcode_of(layer: str, fields: Fields) -> int | range | tuple[int, ...] | None:
+    """Return the opcode of a decoded packet, those a lone header can stand behind, None where there is none."""
+    if layer in _WITH_HEADER:
+        return _WITH_HEADER[layer]
+    opcode = fields.get("opcode", fields.get("BTH", {}).get("opcode"))
+    if isinstance(opcode, int):
+        return opcode
+    inner = (opcode_of("", value) for value in fields.values() if isinstance(value, dict))
+    return next((found for found in inner if found is not None), None)
+
+
+def tolerance_of(entry: Fields, derived: Fields) -> float | None:
+    """Return how far derived numbers may be off: absolute, or relative when below 1; None: not at all.
+
+    Raises:
+        WireError: not a number, or so much that the check means little.
+    """
+    if "tolerance" not in entry:
+        return None
+    slack = entry["tolerance"]
+    if isinstance(slack, bool) or not isinstance(slack, int | float) or not 0 <= slack < math.inf:
+        raise WireError(f"tolerance: not a number from 0 on: {slack!r}")
+    if slack < 1:
+        most = _MAX_RELATIVE
+    else:
+        sizes = [abs(v) for v in derived.values() if isinstance(v, int | float) and not isinstance(v, bool)]
+        most = max(_ROUNDING, _MAX_RELATIVE * max(sizes, default=0))
+    if slack > most:
+        raise WireError(f"tolerance: {slack!r} is more than {most:g}, a hundredth of what is checked")
+    return float(slack)
 
 
 def _same(expected: Any, actual: Any, tolerance: float | None) -> bool:

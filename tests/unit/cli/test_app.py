@@ -54,7 +54,11 @@ def test_unknown_command(run):
         (["recv", "--listen", "127.0.0.1", "--dir", "/dev/null/x"], 1, "/dev/null/x"),
         (["recv", "--listen", "127.0.0.1", "--dir", "x", "--token", ""], 2, "token is empty"),
         (["demo", "--seconds", "1"], 2, "--seconds"),
+        (["demo", "--seconds", "nan"], 2, "8 to 600, not nan"),
+        (["demo", "--seconds", "601"], 2, "8 to 600, not 601"),
         (["demo", "/nonexistent"], 1, "/nonexistent"),
+        (["chaos", "--packets", str(1 << 60)], 2, "packets must be 1 to 1000000000000"),
+        (["chaos", "--packets", "0"], 2, "packets must be 1 to 1000000000000"),
     ],
 )
 def test_errors_say_what_and_how(run, tmp_path, monkeypatch, args, code, words):

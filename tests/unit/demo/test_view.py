@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from softmrc.demo.plan import make_plan
-from softmrc.demo.run import Run
+from softmrc.demo.run import Run, _script
 from softmrc.demo.view import View
 
 
@@ -45,6 +45,20 @@ def test_plain_lines_when_there_is_no_terminal(run):
         view.begin("a title")
         view.update(run)
     assert out.getvalue().splitlines() == ["a title", "   1.00 s  plane 2 is cut"]
+
+
+def test_a_pinned_run_keeps_the_number_of_its_plane(run):
+    single = Run(run.plan, pinned=True, start_ns=run.start_ns, placed=run.placed, paths=[(1, 0x8000)])
+    cut = run.plan.harm.cut_plane
+    single.events = [(single.at_ns(t), what) for t, what in _script(single)]
+    out = io.StringIO()
+    with View(Console(file=out, force_terminal=True, width=100, height=40)) as view:
+        view.begin("a title")
+        view.update(single)
+    assert cut != 1
+    assert f"plane {cut} (127.0.0.{cut}) is cut" in out.getvalue()
+    assert "plane 1 " not in out.getvalue()
+    assert (single.shown(1), run.shown(1)) == (cut, 1)
 
 
 def test_picture(run, tmp_path):

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softmrc.text import visible
 from softmrc.transfer import NameRefusedError
-from softmrc.transfer.names import STAGING, printable, refuse_clashes, split_name
+from softmrc.transfer.names import STAGING, refuse_clashes, split_name
 
 NAMES = st.text(alphabet=st.sampled_from("ab./\\\0 ~Ü\udce4\n-"), max_size=24) | st.text(max_size=40)
 
@@ -73,8 +74,8 @@ def test_two_spellings_of_one_byte_string_are_refused():
 
 
 @given(st.text())
-def test_printable_has_no_control_characters(name):
-    assert printable(name).isprintable()
+def test_visible_has_no_control_characters(name):
+    assert visible(name).isprintable()
 
 
 def f(name):

@@ -21,6 +21,13 @@ APP = typer.Typer(add_completion=False)
 APP.command()(vectors)
 
 
+def _deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 @pytest.fixture(params=IMPLEMENTATIONS)
 def impl(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -94,12 +101,39 @@ def test_a_header_too_many_and_an_absent_default_are_found(impl: str) -> None:
         ({"layer": "METH", "hex": "00000000", "expect": {"result": "maybe"}}, "unknown value 'maybe'"),
         ({"layer": "IB", "hex": "00", "expect": {"result": "ok"}, "context": {"qp": 1}}, ""),
         ({"layer": "USID_SHIFT", "fields": {}, "hex": "00"}, "missing"),
+        ({"layer": "METH", "hex": "00000000", "derived": {}}, "'derived' is empty"),
+        ({"layer": "METH", "hex": "00000000", "expect": {}}, "'expect' is empty"),
+        ({"layer": "METH", "hex": "00000000", "opcode": "0xD1"}, "opcode: expected 209"),
+        ({"layer": "METH", "hex": "00000000", "opcode": True}, "opcode"),
+        ({"layer": "CALC", "opcode": 1, "fields": {"x": 1}, "derived": {"y": 1}}, "opcode"),
+        ({"layer": "METH", "hex": "00000000", "note": _deep(2000)}, "nested too deeply"),
     ],
 )
 def test_unusable_entries_are_errors_not_crashes(impl: str, entry: Any, text: str) -> None:
     (result,) = check_vectors([entry], make(impl))
     assert not result.ok
     assert text in " ".join(str(d) for d in result.differences)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ib_write_only", "pkt_ipv6_write_only_stev", "pkt_srv6_usid_write_only", "aeth_ack", "bth_write_only"],
+)
+def test_the_opcode_beside_the_fields_must_be_theirs(impl: str, name: str) -> None:
+    entry = VECTORS.get(name) or next(e for e in VECTORS.values() if e["layer"] == name.split("_")[0].upper())
+    assert fields_of(entry, impl) == set()
+    assert fields_of({**entry, "opcode": "0xD9"}, impl) == {"opcode"}
+
+
+@pytest.mark.parametrize("tolerance", [1e30, True, -1, "1", None, 0.5, 0.011, 3.0e4])
+def test_a_tolerance_that_tolerates_everything_is_refused(impl: str, tolerance: object) -> None:
+    found = fields_of({**VECTORS["calc_nscc_decrease"], "tolerance": tolerance}, impl)
+    assert found == {"entry"}
+
+
+@pytest.mark.parametrize("tolerance", [0.01, 0.001, 1, 2, 3600])
+def test_a_tolerance_within_a_hundredth_is_accepted(impl: str, tolerance: float) -> None:
+    assert fields_of({**VECTORS["calc_nscc_decrease"], "tolerance": tolerance}, impl) == set()
 
 
 def test_a_verdict_that_differs_is_named(impl: str) -> None:
@@ -116,7 +150,20 @@ def test_unknown_keys_are_noted(impl: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"vectors": 3}', '{"meta": 1, "vectors": []}', "\x00", "[" * 99999]
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        '{"vectors": 3}',
+        '{"meta": 1, "vectors": []}',
+        "\x00",
+        "[" * 99999,
+        '{"meta": {}, "vectors": [1]}',
+        '{"meta": {"count": 2}, "vectors": [1]}',
+        '{"meta": {"count": true}, "vectors": [1]}',
+        '{"meta": {"dscp": 1}, "vectors": [1]}',
+    ],
 )
 def test_files_that_are_no_vector_files(tmp_path: Path, impl: str, text: str) -> None:
     file = tmp_path / "v.json"
@@ -124,6 +171,13 @@ def test_files_that_are_no_vector_files(tmp_path: Path, impl: str, text: str) ->
     with pytest.raises(VectorFileError):
         check_file(file, impl)
     assert CliRunner().invoke(APP, [str(file), "--impl", impl]).exit_code == 2
+
+
+def test_deep_nesting_is_named(tmp_path: Path, impl: str) -> None:
+    file = tmp_path / "v.json"
+    file.write_text("[" * 99999)
+    with pytest.raises(VectorFileError, match="nested too deeply"):
+        check_file(file, impl)
 
 
 def test_command(tmp_path: Path, impl: str) -> None:
