@@ -52,13 +52,13 @@ $(VENV)/.stamp-deps: pyproject.toml tools/make_env.sh tools/check_host.sh tools/
 	@mkdir -p build
 	@$(BIN)/python tools/requirements.py > build/requirements.txt
 	@echo "[env] installing $$(wc -l < build/requirements.txt) requirements into $(VENV) (a minute or two the first time)"
-	@$(BIN)/python -m pip install -q -r build/requirements.txt
+	@$(BIN)/python -m pip install -qq -r build/requirements.txt
 	@touch $@
 
 # The Python files are used where they lie; CMake puts _core beside them (target build).
 $(VENV)/.stamp-package: $(VENV)/.stamp-deps
 	@echo "[env] installing the softmrc command"
-	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation --config-settings=wheel.cmake=false --config-settings=editable.mode=inplace -e .
+	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --config-settings=wheel.cmake=false --config-settings=editable.mode=inplace -e .
 	@touch $@
 
 $(DEV)/.stamp-configured: $(VENV)/.stamp-deps $(CMAKE_FILES)
@@ -167,7 +167,7 @@ fuzz-corpus: build ## make the seed corpora again from the vectors
 	@$(BIN)/python fuzz/make_corpus.py
 
 wheel: $(VENV)/.stamp-deps ## build dist/softmrc-*.whl
-	@$(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
+	@$(BIN)/python -m pip wheel -qq --no-deps --no-build-isolation -w dist .
 	@ls dist/*.whl
 
 clean: ## remove build outputs, keep .venv

@@ -30,7 +30,7 @@ rm -rf "$venv"
 if "$python" -m venv --without-pip "$venv" >/dev/null 2>&1 && "$python" -m pip --version >/dev/null 2>&1; then
   say "[env] this Python has no ensurepip; installing pip with the pip of $python"
   site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-  if "$python" -m pip install -q --target "$site" pip && works; then
+  if "$python" -m pip install -qq --target "$site" pip && works; then
     exit 0
   fi
 fi
