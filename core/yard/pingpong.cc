@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kLost = 0.1;
 constexpr uint32_t kLargest = 1400;
+constexpr uint64_t kWarm = 500;
 
 void set_receive_timeout(const Socket& s, double seconds) {
   const timeval t{0, static_cast<suseconds_t>(seconds * 1e6)};
@@ -90,7 +91,7 @@ RoundTrips measure_pings(const PingConfig& config) {
   const Socket s(parse({config.to.address, 0}), false, {});
   s.connect_to(to);
   set_receive_timeout(s, kLost);
-  const uint64_t warm = config.iterations / 10, all = warm + config.iterations;
+  const uint64_t warm = std::min<uint64_t>(config.iterations / 10, kWarm), all = warm + config.iterations;
   std::vector<float> us;
   us.reserve(config.iterations);
   std::array<char, kLargest> buffer{};

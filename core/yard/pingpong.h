@@ -17,7 +17,7 @@ struct PongConfig {
 struct PingConfig {
   Target to;
   uint32_t bytes = 64;         // 16 to 1400
-  uint32_t iterations = 2000;  // 1 to 10,000,000, after a tenth of them unmeasured
+  uint32_t iterations = 2000;  // 1 to 10,000,000, after a tenth of them (500 at most) unmeasured
   bool spin = false;
   double seconds = 10;  // no longer than this
 };

@@ -1,0 +1,160 @@
+"""`softmrc bench`: comparisons with TCP, MPTCP and bare sockets on this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from softmrc.cli.output import FAILED, INTERRUPTED, USAGE, fail, guard, note, put_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from softmrc.bench import Row, RowResult
+
+__all__ = ["bench"]
+
+_SUBJECTS = ("transport",)
+
+
+def bench(
+    subject: Annotated[str, typer.Argument(help="What to compare; there is: transport.")],
+    only: Annotated[str, typer.Option(help="Rows with commas between; all by default.")] = "",
+    repeat: Annotated[int | None, typer.Option(help="Pairs of runs a row; 5 by default.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Length of a steady run; 3 by default.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One short pair a row: that it runs, not how fast.")
+    ] = False,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="List the rows and what this host lacks for them.")
+    ] = False,
+) -> None:
+    r"""Measure softmrc beside what else this machine can run, in turn, and print the ratios.
+
+    As root it builds networks of its own (namespaces) and takes them away again. Otherwise rows that can do so
+    run over loopback, and the rest is skipped with the reason.
+
+    \b
+    softmrc bench transport                                 everything: half an hour
+    softmrc bench transport --quick                         a few minutes
+    softmrc bench transport --only one_path_9000,latency_sleep --repeat 9
+
+    Exit codes: 0 every measured row meets its target, 1 one does not, 2 wrong use, 130 interrupted (what was
+    measured until then is printed).
+    """
+    with guard("bench", json):
+        from softmrc.bench.transport import choose
+
+        if subject not in _SUBJECTS:
+            fail("bench", f"no such comparison: {subject!r}; there is {', '.join(_SUBJECTS)}", USAGE, json)
+        chosen = choose([name.strip() for name in only.split(",") if name.strip()])
+        if rows:
+            _list(chosen, json)
+            return
+        default_repeat, default_seconds = (1, 1.0) if quick else (5, 3.0)
+        repeat = default_repeat if repeat is None else repeat
+        seconds = default_seconds if seconds is None else seconds
+        results, interrupted = _measure(chosen, repeat, seconds, quick)
+    if json:
+        put_json({"partial": interrupted, "quick": quick, "rows": [r.to_json() for r in results]})
+    else:
+        _print(results, interrupted)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if any(r.ok is False for r in results):
+        raise typer.Exit(FAILED)
+
+
+def _list(chosen: Sequence[Row], json: bool) -> None:
+    from softmrc.bench.place import Place
+    from softmrc.bench.transport import skip_reason
+
+    place = Place.of_this_process()
+    found = []
+    for row in chosen:
+        sense = "<=" if row.at_most else ">="
+        found.append(
+            {
+                "name": row.name,
+                "about": row.about,
+                "target": row.target,
+                "sense": sense,
+                "skip": skip_reason(row, place),
+            }
+        )
+    if json:
+        put_json({"rows": found})
+        return
+    for line in found:
+        skip = f"   (skipped: {line['skip']})" if line["skip"] else ""
+        typer.echo(f"{line['name']:18} {line['about']} {line['sense']} {line['target']:g}{skip}")
+
+
+def _measure(rows: Sequence[Row], repeat: int, seconds: float, quick: bool) -> tuple[list[RowResult], bool]:
+    from softmrc.bench import Settings, run_rows
+
+    results: list[RowResult] = []
+    with _progress(len(rows)) as (say, advance):
+
+        def done(result: RowResult) -> None:
+            results.append(result)
+            advance(result)
+
+        settings = Settings(repeat=repeat, seconds=seconds, quick=quick, say=say)
+        try:
+            run_rows(rows, settings, done)
+        except KeyboardInterrupt:
+            return results, True
+    return results, False
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[RowResult], None]]]:
+    """Show what is being measured on stderr: a bar on a terminal, a line a row elsewhere."""
+    if not sys.stderr.isatty():
+        yield (lambda _: None), (lambda result: note(_line(result)))
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, highlight=False)
+    columns = (
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+
+        def advance(result: RowResult) -> None:
+            console.print(_line(result), markup=False)
+            bar.advance(task)
+
+        yield (lambda text: bar.update(task, description=text)), advance
+
+
+def _line(result: RowResult) -> str:
+    mark = {True: "ok", False: "MISS", None: "skip"}[result.ok]
+    if result.value is None:
+        why = result.detail.get("skipped") or result.detail.get("error")
+        return f"{mark:4}  {result.name:18} {why}"
+    ours, theirs = result.peer.get("ours"), result.peer.get("median")
+    figures = f"   {ours:g} beside {theirs:g} {result.peer.get('unit', '')}" if ours and theirs else ""
+    broken = [words for words, holds in result.detail.get("also", {}).items() if not holds]
+    more = f"   not: {', '.join(broken)}" if broken else ""
+    judged = f"{result.value:<7g} {result.sense} {result.target:g}"
+    return f"{mark:4}  {result.name:18} {judged}   {result.about}{figures}{more}"
+
+
+def _print(results: list[RowResult], interrupted: bool) -> None:
+    for result in results:
+        typer.echo(_line(result))
+    counts = {ok: sum(r.ok is ok for r in results) for ok in (True, False, None)}
+    tail = ", interrupted" if interrupted else ""
+    typer.echo(f"\n{counts[True]} met, {counts[False]} missed, {counts[None]} skipped{tail}")
