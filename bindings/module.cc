@@ -6,6 +6,7 @@
 
 namespace nb = nanobind;
 
+void bind_host(nb::module_& m);
 void bind_net(nb::module_& m);
 void bind_wire(nb::module_& m);
 void bind_ev(nb::module_& m);
@@ -38,6 +39,7 @@ NB_MODULE(_core, m) {
   bind_wire(m);
   bind_ev(m);
   bind_cc(m);
+  bind_host(m);
   bind_net(m);
   bind_perf(m);
   bind_yard(m);

@@ -107,6 +107,65 @@ ProbeItem flow_label() {
   return {"flow_label", ProbeStatus::ok, "set and read per packet", ""};
 }
 
+// Sends a datagram to ::1 whose class and hop limit are set for it alone, and looks at what arrives.
+ProbeItem packet_options() {
+  const char* item = "packet_options";
+  const Fd s(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  SockAddr to = to_sockaddr(base::IpAddr{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}, 0, 0);
+  const int on = 1;
+  if (!s || bind(s.get(), to.get(), to.length) != 0 || getsockname(s.get(), to.get(), &to.length) != 0 ||
+      setsockopt(s.get(), IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof on) != 0 ||
+      setsockopt(s.get(), IPPROTO_IPV6, IPV6_RECVHOPLIMIT, &on, sizeof on) != 0) {
+    return {item, ProbeStatus::missing, std::strerror(errno), "class and hop limit cannot differ by packet"};
+  }
+  constexpr int kClass = 0xB8 | wire::kEcnEct0, kHops = 17;
+  uint8_t byte = 0;
+  iovec part{&byte, sizeof byte};
+  alignas(cmsghdr) std::array<char, 2 * CMSG_SPACE(sizeof(int))> room{};
+  msghdr out{};
+  out.msg_name = to.get();
+  out.msg_namelen = to.length;
+  out.msg_iov = &part;
+  out.msg_iovlen = 1;
+  out.msg_control = room.data();
+  out.msg_controllen = room.size();
+  cmsghdr* c = CMSG_FIRSTHDR(&out);
+  for (const auto& [type, value] : {std::pair{IPV6_TCLASS, kClass}, std::pair{IPV6_HOPLIMIT, kHops}}) {
+    c->cmsg_level = IPPROTO_IPV6;
+    c->cmsg_type = type;
+    c->cmsg_len = CMSG_LEN(sizeof value);
+    std::memcpy(CMSG_DATA(c), &value, sizeof value);
+    c = CMSG_NXTHDR(&out, c);
+  }
+  pollfd ready{s.get(), POLLIN, 0};
+  if (sendmsg(s.get(), &out, 0) != 1) return {item, ProbeStatus::missing, std::strerror(errno), ""};
+  if (poll(&ready, 1, 1000) != 1) return {item, ProbeStatus::unknown, "nothing arrived on ::1", ""};
+  out.msg_controllen = room.size();
+  if (recvmsg(s.get(), &out, 0) != 1) return {item, ProbeStatus::unknown, std::strerror(errno), ""};
+  int found = 0;
+  for (c = CMSG_FIRSTHDR(&out); c != nullptr; c = CMSG_NXTHDR(&out, c)) {
+    int value = 0;
+    std::memcpy(&value, CMSG_DATA(c), sizeof value);
+    found += c->cmsg_type == IPV6_TCLASS && value == kClass;
+    found += c->cmsg_type == IPV6_HOPLIMIT && value == kHops;
+  }
+  if (found == 2) return {item, ProbeStatus::ok, "class and hop limit set and read per packet", ""};
+  return {item, ProbeStatus::warn, "rewritten on ::1", "a firewall rule changes the class or the hop limit"};
+}
+
+ProbeItem privileges() {
+  std::ifstream in("/proc/self/status");
+  for (std::string word; in >> word;) {
+    if (word != "CapEff:") continue;
+    uint64_t bits = 0;
+    in >> std::hex >> bits;
+    const auto has = [bits](unsigned bit) { return (bits >> bit & 1) != 0 ? "yes" : "no"; };
+    const std::string value = std::string("net_admin ") + has(12) + ", net_raw " + has(13);
+    return {"privileges", ProbeStatus::ok, value, ""};  // neither is needed
+  }
+  return {"privileges", ProbeStatus::unknown, "not readable", ""};
+}
+
 ProbeItem auto_flow_labels() {
   const std::string v = sysctl("net/ipv6/auto_flowlabels");
   if (v.empty()) return {"auto_flowlabels", ProbeStatus::unknown, "not readable", ""};
@@ -231,6 +290,8 @@ std::vector<ProbeItem> probe_host() {
   out.push_back(ipv6());
   out.push_back(flow_label());
   out.push_back(auto_flow_labels());
+  out.push_back(packet_options());
+  out.push_back(privileges());
   out.push_back(seg6());
   out.push_back({"seg6_next_csid", ProbeStatus::unknown, "unknown without root",
                  "as root: ip -6 route add <sid>/48 encap seg6local action End flavors next-csid dev <dev>"});

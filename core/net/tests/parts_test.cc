@@ -176,8 +176,9 @@ TEST_CASE("host facts: every key once, each judged, nothing wanting without a hi
     if (i.status == ProbeStatus::warn) CHECK(!i.hint.empty());
     CHECK(!to_string(i.status).empty());
   }
-  for (const char* key : {"udp_segment", "udp_gro", "rcvbuf", "sndbuf", "ipv6", "flow_label",
-                          "auto_flowlabels", "seg6", "seg6_next_csid", "open_files", "interface lo"}) {
+  for (const char* key :
+       {"udp_segment", "udp_gro", "rcvbuf", "sndbuf", "ipv6", "flow_label", "packet_options", "privileges",
+        "auto_flowlabels", "seg6", "seg6_next_csid", "open_files", "interface lo"}) {
     CHECK(keys.contains(key));
   }
   const auto interfaces = probe_interfaces();

@@ -10,12 +10,15 @@ from softmrc.cli.output import guard, put_json
 
 if TYPE_CHECKING:
     from softmrc.cli.host import Host
+    from softmrc.cli.kernel import Srv6
 
 __all__ = ["doctor"]
 
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Look at this host: planes, families, buffers, offloads, flow labels, SRv6, MTU. Changes nothing.
+    """Look at this host: planes, families, buffers, offloads, flow labels, SRv6, MTU.
+
+    Changes nothing: what has to be tried is tried on loopback or in a network namespace that ends at once.
 
     \b
     softmrc doctor
@@ -57,6 +60,13 @@ def uses(host: Host) -> dict[str, object]:
     }
 
 
+def _srv6_words(found: Srv6) -> str:
+    if found.why:
+        return f"routes not tried: {found.why}"
+    names = {"encapsulation": found.encap, "segment End": found.end, "uSID (next-csid)": found.next_csid}
+    return "routes: " + ", ".join(f"{name} {'yes' if can else 'no'}" for name, can in names.items())
+
+
 def _print(host: Host, works: bool) -> None:
     def yes(value: bool) -> str:
         return "yes" if value else "no"
@@ -75,10 +85,13 @@ def _print(host: Host, works: bool) -> None:
     typer.echo(f"receive buffer {host.rcvbuf_granted} bytes granted (rmem_max {host.rmem_max})")
     typer.echo(f"send buffer {host.sndbuf_granted} bytes granted (wmem_max {host.wmem_max})")
     where = ", ".join(host.seg6_enabled) or "no interface"
-    typer.echo(
-        f"SRv6 {'in the kernel, on for ' + where if host.seg6 else 'not in the kernel'}; "
-        f"raw sockets {yes(host.raw_sockets)}"
-    )
+    typer.echo(f"SRv6 {'in the kernel, accepted on ' + where if host.seg6 else 'not in the kernel'}")
+    typer.echo(f"  {_srv6_words(host.srv6)}")
+    typer.echo(f"raw sockets {yes(host.raw_sockets)}")
+    typer.echo("the driver's own checks")
+    for check in host.checks:
+        if not check.item.startswith(("interface ", "seg6")):
+            typer.echo(f"  {check.item:16} {check.status:8} {check.value}")
     use = uses(host)
     planes = use["planes"]
     assert isinstance(planes, list)

@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Finding", "Host", "PlaneFound", "advice", "inspect"]
+from softmrc.cli.kernel import Srv6, try_srv6
+
+__all__ = ["Check", "Finding", "Host", "PlaneFound", "advice", "inspect"]
 
 WANTED_RCVBUF = 4 << 20
 WANTED_SNDBUF = 1 << 20
-UDP_SEGMENT, UDP_GRO = 103, 104
-IPV6_FLOWINFO_SEND, IPV6_FLOWLABEL_MGR = 33, 32
 FULL_PACKET_MTU = 4096 + 104
 """IP packet that carries 4096 bytes of payload."""
 
@@ -48,6 +48,19 @@ class PlaneFound:
         return ipaddress.ip_address(self.address.split("%")[0]).is_link_local
 
 
+@dataclass(frozen=True)
+class Check:
+    """One thing the driver looked at."""
+
+    item: str
+    status: str
+    """One of ok, warn, missing, unknown."""
+    value: str
+    """What was found."""
+    hint: str
+    """What it means or what to change; empty when nothing is to be done."""
+
+
 @dataclass
 class Host:
     """Everything found."""
@@ -69,7 +82,13 @@ class Host:
     """The kernel knows segment routing."""
     seg6_enabled: list[str] = field(default_factory=list)
     """Interfaces that accept segment routing headers."""
+    srv6: Srv6 = field(default_factory=Srv6)
+    """What SRv6 routes the kernel takes."""
     raw_sockets: bool = False
+    packet_options: bool = False
+    """Class and hop limit can differ by packet."""
+    checks: list[Check] = field(default_factory=list)
+    """What the driver found by trying."""
     core: str = ""
     """Version or problem of the compiled core."""
 
@@ -151,34 +170,28 @@ def _planes() -> list[PlaneFound]:
 def _try_options(host: Host) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         host.ipv4 = _try(lambda: probe.bind(("127.0.0.1", 0)))
-        host.gso = _try(lambda: probe.setsockopt(socket.SOL_UDP, UDP_SEGMENT, 1200))
-        host.gro = _try(lambda: probe.setsockopt(socket.SOL_UDP, UDP_GRO, 1))
         host.ecn_readable = _try(lambda: probe.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1))
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, WANTED_RCVBUF)
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, WANTED_SNDBUF)
         # The kernel reports twice what it grants, for its own bookkeeping.
         host.rcvbuf_granted = probe.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
         host.sndbuf_granted = probe.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) // 2
+    host.raw_sockets = _try(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close())
+
+
+def _ask_driver(host: Host) -> None:
+    """Take what the driver itself finds by trying."""
     try:
-        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
-            host.ipv6 = _try(lambda: probe.bind(("::1", 0)))
-            # in6_flowlabel_req: destination, label, action get, share any, flags create
-            request = (
-                socket.inet_pton(socket.AF_INET6, "::1")
-                + struct.pack(">I", 0x4D5A1)
-                + struct.pack("=BBHHHI", 0, 255, 1, 6, 0, 0)
-            )
-            host.flow_labels = _try(
-                lambda: probe.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, request)
-            )
-            host.flow_labels &= _try(lambda: probe.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1))
-    except OSError:
-        host.ipv6 = False
-    try:
-        socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
-        host.raw_sockets = True
-    except OSError:
-        host.raw_sockets = False
+        from softmrc import _core
+    except ImportError as error:
+        host.core = f"missing: {error}"
+        return
+    host.core = str(getattr(_core, "__version__", "present"))
+    host.checks = [Check(**item) for item in _core.probe_host()]
+    works = {check.item: check.status == "ok" for check in host.checks}
+    host.gso, host.gro = works["udp_segment"], works["udp_gro"]
+    host.ipv6, host.flow_labels = works["ipv6"], works["flow_label"]
+    host.packet_options = works["packet_options"]
 
 
 def _try(call: Any) -> bool:
@@ -204,12 +217,8 @@ def inspect() -> Host:
             for p in conf.iterdir()
             if p.name not in ("all", "default") and _read(f"{p}/seg6_enabled") == "1"
         )
-    try:
-        from softmrc import _core
-
-        host.core = str(getattr(_core, "__version__", "present"))
-    except ImportError as error:
-        host.core = f"missing: {error}"
+    host.srv6 = try_srv6()
+    _ask_driver(host)
     return host
 
 
@@ -256,7 +265,7 @@ def advice(host: Host) -> list[Finding]:
         found.append(
             Finding(
                 f"{name} has an MTU of {mtu}",
-                "packets carry 1024 bytes instead of 4096, which costs CPU",
+                "smaller packets than 4096 bytes cost CPU",
                 f"ip link set {name} mtu 9000   # if its switches and peers can carry it",
             )
         )
