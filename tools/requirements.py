@@ -1,4 +1,4 @@
-"""Prints what pyproject.toml asks for, one requirement a line: build tools, dependencies, extras plot and dev."""
+"""Prints what pyproject.toml asks for, one requirement a line: build tools, dependencies, all extras."""
 
 import sys
 import tomllib
@@ -13,6 +13,7 @@ def main() -> None:
         *project["build-system"]["requires"],
         *project["project"]["dependencies"],
         *extras["plot"],
+        *extras["metrics"],
         *extras["dev"],
     ]
     sys.stdout.write("".join(f"{line}\n" for line in wanted))

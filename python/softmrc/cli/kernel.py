@@ -11,14 +11,14 @@ __all__ = ["Srv6", "try_srv6"]
 
 _SECONDS = 5.0
 # Each with the words `ip -6 route show` has for it once the kernel took it.
-_ROUTES = {
-    "encap": ("fd00:1::/48 encap seg6 mode encap segs fd00::1 dev lo", "encap seg6 "),
-    "end": ("fd00:2::/48 encap seg6local action End dev lo", "action End dev"),
-    "next_csid": (
+_ROUTES = (
+    ("fd00:1::/48 encap seg6 mode encap segs fd00::1 dev lo", "encap seg6 "),
+    ("fd00:2::/48 encap seg6local action End dev lo", "action End dev"),
+    (
         "fd00:3::/48 encap seg6local action End flavors next-csid lblen 32 nflen 16 dev lo",
         "next-csid",
     ),
-}
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def try_srv6() -> Srv6:
     if not all(tools):
         return Srv6(why="needs the commands unshare and ip")
     script = "ip link set lo up || exit 9; "
-    script += "".join(f"ip -6 route add {route} 2>/dev/null; " for route, _ in _ROUTES.values())
+    script += "".join(f"ip -6 route add {route} 2>/dev/null; " for route, _ in _ROUTES)
     script += "ip -6 route show"
     root = [] if os.geteuid() == 0 else ["--map-root-user"]
     command = ["unshare", *root, "--net", "sh", "-c", script]
@@ -51,4 +51,5 @@ def try_srv6() -> Srv6:
     if done.returncode != 0:
         first = (done.stderr.strip().splitlines() or ["no reason given"])[0]
         return Srv6(why=f"no network namespace to try in: {first}")
-    return Srv6(**{name: words in done.stdout for name, (_, words) in _ROUTES.items()})
+    encap, end, next_csid = (words in done.stdout for _, words in _ROUTES)
+    return Srv6(encap, end, next_csid)

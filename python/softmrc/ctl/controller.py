@@ -377,7 +377,8 @@ def _probe(
                 break
             event = answers.pop()
             if event is not None and event["kind"] == "endpoint_response" and event["request_id"] in waiting:
-                rtts[waiting.pop(event["request_id"])] = event["rtt_ns"]
+                ev = waiting.pop(event["request_id"])
+                rtts[ev] = event["rtt_ns"] if event["up"] else None
     finally:
         ctx.pump.remove_sink(answers.push)
         answers.wakeup.close()

@@ -16,7 +16,7 @@ from softmrc.endpoint.exchange import Exchange
 from softmrc.endpoint.knobs import KnobArgs, Knobs
 from softmrc.endpoint.listener import Listener
 from softmrc.endpoint.region import Region, RemoteWindow
-from softmrc.endpoint.stats import ConnectionStats, EndpointStats, Notification, PathStats, PlaneStatus
+from softmrc.endpoint.stats import ConnectionStats, EndpointStats, Notification, PathStats, PlaneStatus, Route
 from softmrc.endpoint.transfer import Transfer
 
 __all__ = [
@@ -34,5 +34,6 @@ __all__ = [
     "PlaneStatus",
     "Region",
     "RemoteWindow",
+    "Route",
     "Transfer",
 ]

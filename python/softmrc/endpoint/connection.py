@@ -14,7 +14,7 @@ from types import TracebackType
 from softmrc.endpoint.link import Link
 from softmrc.endpoint.mailbox import Kind
 from softmrc.endpoint.region import Region, RemoteWindow
-from softmrc.endpoint.stats import ConnectionStats, Notification
+from softmrc.endpoint.stats import ConnectionStats, Notification, Route
 from softmrc.endpoint.transfer import Transfer
 from softmrc.errors import PeerClosedError, UsageError
 from softmrc.types import Buffer
@@ -36,6 +36,20 @@ class Connection(Link):
     def planes(self) -> tuple[int, ...]:
         """Local planes in use."""
         return tuple(mine for mine, _ in self._pairs)
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Which plane of the peer each local plane talks to."""
+        its = {p.number: p for p in self._offer.planes}
+        return tuple(
+            Route(plane=mine, peer_plane=n, address=its[n].address, udp_port=its[n].udp_port)
+            for mine, n in self._pairs
+        )
+
+    @property
+    def peer_addresses(self) -> tuple[str, ...]:
+        """Addresses of all planes the peer has, also of those this end has no counterpart for."""
+        return tuple(p.address for p in self._offer.planes)
 
     @property
     def pmtu(self) -> int:

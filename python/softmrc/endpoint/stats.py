@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["ConnectionStats", "EndpointStats", "Notification", "PathStats", "PlaneStatus"]
+__all__ = ["ConnectionStats", "EndpointStats", "Notification", "PathStats", "PlaneStatus", "Route"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +78,19 @@ class EndpointStats:
     plane_rx_bytes: dict[int, int]
     """Bytes received, by plane."""
     connections: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """A pair of planes that a connection uses."""
+
+    plane: int
+    """1-based number of the local plane."""
+    peer_plane: int
+    """Number of the peer's plane, as the peer counts."""
+    address: str
+    """Of the peer's plane."""
+    udp_port: int
 
 
 @dataclass(frozen=True, kw_only=True)

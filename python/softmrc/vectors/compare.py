@@ -19,7 +19,7 @@ _FLOAT_NOISE: Final = 1e-9
 _MAX_RELATIVE: Final = 0.01
 _ROUNDING: Final = 2
 """Steps of a number that two roundings may be apart, however small it is."""
-_WITH_HEADER: Final = {
+_WITH_HEADER: Final[dict[str, int | range | tuple[int, ...]]] = {
     "METH": DATA_OPCODES, "TSETH": DATA_OPCODES, "RETH": DATA_OPCODES, "ImmDt": (0xC9, 0xCB),
     "AETH": 0xD1, "ERTH": 0xD8, "EETH": 0xD9, "SETH+CC_STATE": 0xDC, "NETH": 0xDD, "PETH": 0xDE,
 }  # fmt: skip

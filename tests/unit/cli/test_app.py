@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from softmrc.cli.app import app
 
-COMMANDS = ("send", "recv", "demo", "doctor", "chaos", "vectors")
+COMMANDS = ("send", "recv", "ping", "demo", "doctor", "chaos", "vectors")
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_help_names_every_command(run):
     assert all(name in result.output for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", ["send", "recv", "demo", "doctor"])
+@pytest.mark.parametrize("name", ["send", "recv", "ping", "demo", "doctor"])
 def test_help_of_each_has_examples_and_exit_codes(run, name):
     result = run(name, "--help")
     assert result.exit_code == 0
