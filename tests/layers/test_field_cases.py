@@ -22,7 +22,7 @@ def exists(test: str) -> bool:
         pattern = rf"def {re.escape(name)}\("
     else:
         file, name = test.split(": ", 1)
-        pattern = re.escape(f'TEST_CASE("{name}")')
+        pattern = r"TEST_CASE\(\s*" + re.escape(f'"{name}")')
     path = ROOT / file
     return path.exists() and re.search(pattern, path.read_text()) is not None
 

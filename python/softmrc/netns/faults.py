@@ -54,7 +54,8 @@ class Loss(_IngressRule):
         parts = round(share * _STEPS)
         if not 1 <= parts <= _STEPS:
             raise UsageError(f"a share of packets is 0.000001 to 1, not {share:g}")
-        self._load("loss", f"numgen random mod {_STEPS} < {parts} counter drop")
+        chance = f"numgen random mod {_STEPS} < {parts} " if parts < _STEPS else ""
+        self._load("loss", f"{chance}counter drop")
 
 
 @contextmanager

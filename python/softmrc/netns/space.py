@@ -128,8 +128,8 @@ class Namespace:
     def address(self, dev: str, address: str, *, dad: bool = False) -> None:
         """Add an address like "fd00::1/64"; usable at once unless duplicates are to be detected."""
         ip, length = address.split("/")
-        flags = {"flags": _NODAD} if ":" in ip and not dad else {}
-        self._ask("addr", "add", index=self._index(dev), address=ip, prefixlen=int(length), **flags)
+        more = {"family": 10, "flags": 0 if dad else _NODAD} if ":" in ip else {"family": 2}
+        self._ask("addr", "add", index=self._index(dev), address=ip, prefixlen=int(length), **more)
 
     def route(self, to: str, via: str | None = None, dev: str | None = None, src: str | None = None) -> None:
         """Add a route, or replace the one to the same destination."""
