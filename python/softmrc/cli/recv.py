@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from softmrc.cli.observe import EventsOption, MetricsOption, QlogOption, observed
 from softmrc.cli.output import (
     FAILED,
     INCOMPLETE,
@@ -46,6 +47,9 @@ def recv(
     ] = 4791,
     once: Annotated[bool, typer.Option("--once", help="End after one transfer.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON objects, one a line.")] = False,
+    metrics: MetricsOption = None,
+    events: EventsOption = None,
+    qlog: QlogOption = None,
 ) -> None:
     """Receive files and directories into OUT.
 
@@ -60,7 +64,7 @@ def recv(
     Exit codes: 0 done, 1 failed, 2 wrong use, 4 the sender left files out, 130 interrupted.
     """
     with guard("recv", json):
-        outcome = _receive(listen, directory, token, port, once, json)
+        outcome = _receive(listen, directory, token, port, once, json, (metrics, events, qlog))
     if outcome is None:
         return
     if outcome.error is not None:
@@ -70,7 +74,13 @@ def recv(
 
 
 def _receive(
-    listen: str, directory: Path, token: str | None, port: int, once: bool, json: bool
+    listen: str,
+    directory: Path,
+    token: str | None,
+    port: int,
+    once: bool,
+    json: bool,
+    watch: tuple[str | None, Path | None, Path | None],
 ) -> Outcome | None:
     from softmrc.endpoint import Endpoint
     from softmrc.errors import UsageError
@@ -87,6 +97,7 @@ def _receive(
     try:
         with (
             Endpoint(*addresses, hold_time=20.0) as endpoint,
+            observed(endpoint, *watch),
             endpoint.listen(port=port, token=secret) as listener,
         ):
             if json:

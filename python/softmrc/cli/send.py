@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from softmrc.cli.observe import EventsOption, MetricsOption, QlogOption, observed
 from softmrc.cli.output import INCOMPLETE, fail, guard, human_bytes, note, put_json, quiet_library
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ def send(
         str | None, typer.Option(envvar="SOFTMRC_TOKEN", help="The receiver's shared secret.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    metrics: MetricsOption = None,
+    events: EventsOption = None,
+    qlog: QlogOption = None,
 ) -> None:
     """Send files and whole directories to `softmrc recv`.
 
@@ -49,14 +54,20 @@ def send(
     with guard("send", json):
         if len(paths) < 2:
             fail("send", "give at least one PATH and a DEST", 2, json)
-        result = _send(paths[:-1], paths[-1], token, json)
+        result = _send(paths[:-1], paths[-1], token, json, (metrics, events, qlog))
     if json:
         put_json(result)
     if result["failed"]:
         raise typer.Exit(INCOMPLETE)
 
 
-def _send(paths: list[str], destination: str, token: str | None, json: bool) -> dict[str, Any]:
+def _send(
+    paths: list[str],
+    destination: str,
+    token: str | None,
+    json: bool,
+    watch: tuple[str | None, Path | None, Path | None] = (None, None, None),
+) -> dict[str, Any]:
     from softmrc.transfer.addresses import parse_destinations
     from softmrc.transfer.scan import scan
     from softmrc.transfer.sender import Sender
@@ -68,7 +79,7 @@ def _send(paths: list[str], destination: str, token: str | None, json: bool) -> 
         note(f"left out: {line}")
     started = time.monotonic()
     endpoint, connection = _connect([t.host for t in targets], targets[0].port, token)
-    with endpoint:
+    with endpoint, observed(endpoint, *watch):
         sender = Sender(connection, source)
         sender.progress.failed += source.unreadable
         _run_with_display(sender, connection, json)

@@ -59,6 +59,8 @@ class Link:
         self._data, self._mail, self._cq, self._mailbox = data, mail, cq, mailbox
         self._offer, self._pairs, self._pmtu = peer, pairs, pmtu
         self._exposed = exposed
+        self.qp_numbers = (data.qp_num, mail.qp_num)
+        """Of this end: for data, for messages."""
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._outbox = Outbox(data, ep.pd, ep.knobs.send_depth)
