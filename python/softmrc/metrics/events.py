@@ -24,7 +24,7 @@ class EventLog(Recorder):
     def _begin(self) -> str:
         planes = [
             {"plane": p["port"], "address": p["address"], "udp_port": p["udp_port"], "up": p["up"]}
-            for p in self._source.ctx.planes
+            for p in self._planes
         ]
         return self._format(
             self.wall_ns(), "start", {"endpoint": self._source.name, "pid": os.getpid(), "planes": planes}

@@ -65,6 +65,7 @@ class Recorder:
             raise UsageError(f"cannot write {shown}: {error.strerror}") from None
         self._path = shown
         self._closed = False
+        self._planes = source.ctx.planes
         source.listen(self._on_event)
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()

@@ -59,14 +59,20 @@ class Reading:
 class Source:
     """A device and how its queue pairs are found. Any thread may read it."""
 
-    def __init__(self, ctx: Context, name: str, qps: Callable[[], Iterable[QpName]]) -> None:
+    def __init__(
+        self, ctx: Context, name: str, qps: Callable[[], Iterable[QpName]], *, manual: bool = False
+    ) -> None:
         """Start to listen to the device's events.
 
         Args:
             ctx: the device.
             name: label of everything it shows, at most 200 characters.
             qps: called for each reading.
+            manual: the device was opened with `progress="caller"`, so that no other thread may read it: its own
+                calls `refresh`, and everybody else gets what was read then.
         """
+        self._manual = manual
+        self._latest: Reading | None = None
         self.ctx = ctx
         self.name = name[:200]
         self._qps = qps
@@ -107,8 +113,15 @@ class Source:
             max_qps: queue pairs that are read one by one.
 
         Returns:
-            The reading, or None when the device is closed.
+            The reading, or None when the device is closed or, with `manual`, was never read.
         """
+        return self._latest if self._manual else self._read(max_qps)
+
+    def refresh(self) -> None:
+        """Read now, on the thread that drives the device; the others see it from then on."""
+        self._latest = self._read(MAX_QPS)
+
+    def _read(self, max_qps: int) -> Reading | None:
         try:
             counters = self.ctx.stats()
             planes = self.ctx.planes

@@ -96,3 +96,16 @@ def test_what_is_gone_is_not_shown(pair, source):
     a.close()
     assert source.read() is None
     assert scrape() == {}
+
+
+def test_a_device_of_the_caller_is_read_by_the_caller_only(pair):
+    a, conn, _ = pair
+    manual = Source(a.ctx, "a", lambda: [QpName(conn.qp_numbers[0])], manual=True)
+    assert manual.read() is None
+    manual.refresh()
+    first = manual.read()
+    conn.write(bytes(100), conn.remote_window_sync(5.0)).result(10.0)
+    assert manual.read() is first
+    manual.refresh()
+    manual.close()
+    assert manual.read().counters["data_tx"] > first.counters["data_tx"]
