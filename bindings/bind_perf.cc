@@ -1,5 +1,5 @@
-// Traffic for measuring (core/perf) for Python: settings and results are dicts, and run() works without the GIL for
-// as long as it was told. Memory is given as buffers, which are held as long as the object lives.
+// Traffic for measuring (core/perf) for Python: settings and results are dicts, and run() works without the
+// GIL for as long as it was told. Memory is given as buffers, which are held as long as the object lives.
 #include <atomic>
 #include <cerrno>
 
@@ -96,6 +96,9 @@ class PerfPump : public Traffic {
   bool run(int64_t most_ns) {
     return alone([&] { return pump_.run(Duration{most_ns}); });
   }
+  void rest(int64_t most_ns) {
+    alone([&] { return pump_.rest(Duration{most_ns}), 0; });
+  }
   void stop() {
     alone([&] { return pump_.stop(), 0; });
   }
@@ -137,6 +140,7 @@ class PerfPump : public Traffic {
     r.read("target_length", c.target.length);
     r.read("recv_depth", c.recv_depth);
     r.read("own_thread", c.own_thread);
+    r.read("watch", c.watch);
     r.read("bin_ns", c.bin);
     r.finish();
     if (c.bin.ns < 100'000) throw nb::value_error("pump: bin_ns is 100,000 at least");
@@ -182,6 +186,9 @@ class PerfPingPong : public Traffic {
   }
   bool run(int64_t most_ns) {
     return alone([&] { return game_.run(Duration{most_ns}); });
+  }
+  void rest(int64_t most_ns) {
+    alone([&] { return game_.rest(Duration{most_ns}), 0; });
   }
   void stop() {
     alone([&] { return game_.stop(), 0; });
@@ -229,10 +236,12 @@ void bind_perf(nb::module_& m) {
   nb::class_<PerfPump>(m, "PerfPump", "Keeps work requests in flight on many queue pairs, and counts.")
       .def(nb::init<const nb::handle&, const nb::dict&, const nb::handle&>(), nb::arg("driver"),
            nb::arg("config"), nb::arg("source"),
-           "config: {cq, qpns, lkey, rkey, target_addr, target_length, recv_depth, own_thread, bin_ns}")
+           "config: {cq, qpns, lkey, rkey, target_addr, target_length, recv_depth, own_thread, watch, "
+           "bin_ns}")
       .def("start", &PerfPump::start, nb::arg("job"), "job: {imm, size, depth, iters, duration_ns}")
       .def("start_passive", &PerfPump::start_passive, "only count what arrives")
       .def("run", &PerfPump::run, nb::arg("most_ns"), "True when the job is done and nothing is in flight")
+      .def("rest", &PerfPump::rest, nb::arg("most_ns"), "drive the transport between jobs")
       .def("stop", &PerfPump::stop, "post no more")
       .def("result", &PerfPump::result)
       .def("sent", &PerfPump::sent, "{start_ns, width_ns, bytes, rest}: completed, by time")
@@ -244,6 +253,7 @@ void bind_perf(nb::module_& m) {
       .def("start", &PerfPingPong::start, nb::arg("rally"),
            "rally: {size, imm, serve, iters, duration_ns, warm_up}; the first landing bytes must be 0")
       .def("run", &PerfPingPong::run, nb::arg("most_ns"), "True when the round trips are done")
+      .def("rest", &PerfPingPong::rest, nb::arg("most_ns"), "drive the transport between rallies")
       .def("stop", &PerfPingPong::stop)
       .def("result", &PerfPingPong::result);
   nb::class_<Histogram>(m, "PerfHistogram", "Values in fixed memory; quantiles are right to 1/256.")

@@ -1,4 +1,5 @@
-// Latencies in fixed memory: buckets whose width grows with the value, so that every quantile is right to 0.4 %.
+// Latencies in fixed memory: buckets whose width grows with the value, so that every quantile is right to 0.4
+// %.
 #pragma once
 
 #include <array>
@@ -20,8 +21,8 @@ class Histogram {
   [[nodiscard]] int64_t min() const { return count_ == 0 ? 0 : min_; }
   [[nodiscard]] int64_t max() const { return max_; }
   [[nodiscard]] double mean() const;
-  // The smallest value that at least `q` (0..1) of all values do not exceed; 0 when there is none. Off by 1/256
-  // of itself at most; q = 0 and q = 1 are exact.
+  // The smallest value that at least `q` (0..1) of all values do not exceed; 0 when there is none. Off by
+  // 1/256 of itself at most; q = 0 and q = 1 are exact.
   [[nodiscard]] int64_t quantile(double q) const;
 
  private:

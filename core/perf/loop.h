@@ -13,7 +13,8 @@ class Loop {
   Loop(net::Driver& driver, uint32_t cq, bool own_thread)
       : driver_(driver), cq_(cq), own_thread_(own_thread) {}
 
-  // Calls `f(endpoint, now)` with the engine locked. With a driver thread, the next completion ends a pause().
+  // Calls `f(endpoint, now)` with the engine locked. With a driver thread, the next completion ends a
+  // pause().
   template <typename F>
   void with(F f) {
     driver_.with([&](engine::Endpoint& e, base::Instant now) {

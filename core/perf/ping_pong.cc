@@ -51,12 +51,21 @@ bool PingPong::run(Duration most) {
   }
 }
 
+void PingPong::rest(Duration most) {
+  const Instant end = loop_.now() + most;
+  for (Instant now; now < end;) {
+    loop_.with([&](Endpoint& e, Instant at) { reap(e, now = at); });
+    loop_.pause(end - now);
+  }
+}
+
 void PingPong::step(Endpoint& e, Instant now) {
   if (first_step_) {
     first_step_ = false;
     from_ = to_ = now;
     if (rally_.duration > Duration{}) deadline_ = now + rally_.duration;
-    for (uint32_t i = 0; i < config_.recv_depth && !receives_posted_; ++i) (void)e.post_recv(now, config_.qpn, i);
+    for (uint32_t i = 0; i < config_.recv_depth && !receives_posted_; ++i)
+      (void)e.post_recv(now, config_.qpn, i);
     receives_posted_ = true;
   }
   reap(e, now);
@@ -96,8 +105,7 @@ void PingPong::send(Endpoint& e, Instant now) {
   reinterpret_cast<uint8_t*>(config_.source)[rally_.size - 1] = static_cast<uint8_t>(sequence_);
   engine::SendWr wr;
   wr.wr_id = sequence_;
-  wr.opcode =
-      rally_.imm ? reliability::WrOpcode::rdma_write_imm : reliability::WrOpcode::rdma_write;
+  wr.opcode = rally_.imm ? reliability::WrOpcode::rdma_write_imm : reliability::WrOpcode::rdma_write;
   wr.addr = config_.source;
   wr.length = rally_.size;
   wr.lkey = config_.lkey;

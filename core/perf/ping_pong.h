@@ -1,7 +1,7 @@
-// Latency: one message there, one back, and so on. An answer is seen by its last byte in memory, which the caller
-// looks at after each turn of the transport, or by its immediate.
-// A message of several packets is told by its immediate only: packets overtake one another, and the last byte
-// may be there before the first (reference 6.9: the immediate comes after all data).
+// Latency: one message there, one back, and so on. An answer is seen by its last byte in memory, which the
+// caller looks at after each turn of the transport, or by its immediate. A message of several packets is told
+// by its immediate only: packets overtake one another, and the last byte may be there before the first
+// (reference 6.9: the immediate comes after all data).
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ struct PingPongConfig {
 };
 
 struct Rally {
-  uint32_t size = 8;     // bytes, at least 1
-  bool imm = false;      // tell by immediates
-  bool serve = false;    // speaks first and measures; the other end answers
-  uint64_t iters = 0;    // of the serving end; 0: until stop()
+  uint32_t size = 8;   // bytes, at least 1
+  bool imm = false;    // tell by immediates
+  bool serve = false;  // speaks first and measures; the other end answers
+  uint64_t iters = 0;  // of the serving end; 0: until stop()
   base::Duration duration{};
   uint64_t warm_up = 0;  // round trips before the measured ones
 };
@@ -33,10 +33,13 @@ class PingPong {
  public:
   PingPong(net::Driver& driver, const PingPongConfig& config);
 
-  // New counts. The landing byte must be 0: see clear_landing(). EINVAL: no size, or memory and a driver thread.
+  // New counts. The landing byte must be 0: see clear_landing(). EINVAL: no size, or memory and a driver
+  // thread.
   engine::Errno start(const Rally& rally);
   // True when all round trips are done; the answering end is never done. Back after `most` at the latest.
   bool run(base::Duration most);
+  // Between rallies: the transport gets its time. Takes `most`.
+  void rest(base::Duration most);
   void stop() { stopping_ = true; }
 
   [[nodiscard]] const Histogram& round_trip() const { return round_trip_; }  // ns

@@ -103,6 +103,15 @@ bool Pump::run(Duration most) {
   }
 }
 
+void Pump::rest(Duration most) {
+  measuring_ = false;
+  const Instant end = loop_.now() + most;
+  for (Instant now; now < end;) {
+    loop_.with([&](Endpoint& e, Instant at) { reap(e, now = at); });
+    loop_.pause(end - now);
+  }
+}
+
 void Pump::step(Endpoint& e, Instant now) {
   if (first_step_) {
     first_step_ = false;
@@ -113,25 +122,33 @@ void Pump::step(Endpoint& e, Instant now) {
     if (active_ && job_.duration > Duration{}) deadline_ = now + job_.duration;
     for (size_t i = 0; i < lanes_.size() && !receives_posted_; ++i) refill(e, now, i, config_.recv_depth);
     receives_posted_ = true;
-    look_at_arrivals(e, now);
+    placed_before_ = config_.watch ? placed(e) : 0;
   }
   reap(e, now);
   if (measuring_ && (stopping_ || now >= deadline_)) close_window(now);
   if (now >= deadline_) stop();
   sent_.note(now, result_.bytes);
-  if (now >= arrived_.due()) look_at_arrivals(e, now);
+  look_at_arrivals(e, now);
   post(e, now);
+}
+
+uint64_t Pump::placed(const Endpoint& e) const {
+  uint64_t sum = 0;
+  for (const uint32_t qpn : config_.qpns) {
+    const auto s = e.qp_stats(qpn);
+    if (s.ok()) sum += s.value().rx.bytes_placed;
+  }
+  return sum;
 }
 
 // The passive end and both ends of a two-way test: how much the peer has written here.
 void Pump::look_at_arrivals(Endpoint& e, Instant now) {
-  uint64_t placed = 0;
-  for (const uint32_t qpn : config_.qpns) {
-    const auto s = e.qp_stats(qpn);
-    if (s.ok()) placed += s.value().rx.bytes_placed;
-  }
-  if (arrived_.due().is_never()) return arrived_.start(now, placed);
-  arrived_.note(now, placed);
+  if (!config_.watch || (!arrived_.due().is_never() && now < arrived_.due())) return;
+  const uint64_t sum = placed(e);
+  if (!arrived_.due().is_never()) return arrived_.note(now, sum);
+  if (sum == placed_before_) return;
+  arrived_.start(now, placed_before_);
+  arrived_.note(now, sum);
 }
 
 void Pump::reap(Endpoint& e, Instant now) {
@@ -219,7 +236,8 @@ bool Pump::post_one(Endpoint& e, Instant now, size_t i) {
   return true;
 }
 
-// With a duration all that completed within it counts; with iterations, all there is until the last completion.
+// With a duration all that completed within it counts; with iterations, all there is until the last
+// completion.
 void Pump::close_window(Instant now) {
   if (!measuring_) return;
   measuring_ = false;

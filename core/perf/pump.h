@@ -1,6 +1,6 @@
-// Bandwidth and message rate: keeps `depth` work requests of one size in flight on every queue pair, and counts.
-// Without a job it is the passive end: it gives the transport time and counts what arrives.
-// Decides what is posted and what counts as measured; leaves connecting and closing queue pairs to its owner.
+// Bandwidth and message rate: keeps `depth` work requests of one size in flight on every queue pair, and
+// counts. Without a job it is the passive end: it gives the transport time and counts what arrives. Decides
+// what is posted and what counts as measured; leaves connecting and closing queue pairs to its owner.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,10 @@ struct PumpConfig {
   uint32_t cq = 0;
   std::vector<uint32_t> qpns;
   uint32_t lkey = 0, rkey = 0;
-  Window source, target;     // divided among the queue pairs; the target is the peer's memory
-  uint32_t recv_depth = 0;   // receives kept posted on each queue pair: the peer writes with immediate
-  bool own_thread = false;   // the driver has one
+  Window source, target;    // divided among the queue pairs; the target is the peer's memory
+  uint32_t recv_depth = 0;  // receives kept posted on each queue pair: the peer writes with immediate
+  bool own_thread = false;  // the driver has one
+  bool watch = true;        // count what arrives: costs a look at every queue pair a bin
   Duration bin = Duration::millis(100);
 };
 
@@ -52,20 +53,23 @@ class Pump {
  public:
   Pump(net::Driver& driver, PumpConfig config);
 
-  // Begins a job with new counts. EINVAL: no depth, a depth * queue pairs beyond 2^24, or messages that do not
-  // fit the windows; EBUSY: work of the last job is still in flight.
+  // Begins a job with new counts. EINVAL: no depth, a depth * queue pairs beyond 2^24, or messages that do
+  // not fit the windows; EBUSY: work of the last job is still in flight.
   engine::Errno start(const Job& job);
   // Counts from now on what arrives, without sending.
   void start_passive();
   // True when the job is done and nothing is in flight any more; comes back after `most` at the latest.
   bool run(Duration most);
+  // Between jobs: the transport gets its time, nothing is posted or counted. Takes `most`.
+  void rest(Duration most);
   // Posts no more; what is in flight is waited for but not counted.
   void stop();
 
   [[nodiscard]] const PumpResult& result() const { return result_; }
   [[nodiscard]] const Histogram& latency() const { return latency_; }  // post to completion, ns
   [[nodiscard]] const Timeline& sent() const { return sent_; }         // bytes completed
-  [[nodiscard]] const Timeline& arrived() const { return arrived_; }   // bytes placed in our memory
+  // Bytes placed in our memory; begins with the first of them.
+  [[nodiscard]] const Timeline& arrived() const { return arrived_; }
   [[nodiscard]] uint64_t in_flight() const { return in_flight_; }
 
  private:
@@ -87,6 +91,7 @@ class Pump {
   void make_ready(size_t lane);
   void close_window(Instant now);
   void look_at_arrivals(engine::Endpoint& e, Instant now);
+  [[nodiscard]] uint64_t placed(const engine::Endpoint& e) const;
   [[nodiscard]] bool wants_more(const Lane& lane) const;
   [[nodiscard]] bool finished() const;
   [[nodiscard]] Window part(const Window& whole, size_t lane) const;
@@ -99,6 +104,7 @@ class Pump {
   std::vector<size_t> ready_;       // lanes that may post
   std::vector<int64_t> posted_at_;  // ns, by lane and work request modulo depth
   uint64_t in_flight_ = 0;
+  uint64_t placed_before_ = 0;  // bytes the peer had written when the job began
   Instant deadline_ = Instant::never();
   PumpResult result_;
   Histogram latency_;

@@ -24,7 +24,8 @@ void check_quantiles(std::vector<int64_t> values) {
   CHECK_EQ(h.min(), values.front());
   CHECK_EQ(h.max(), values.back());
   for (const double q : {0.0, 0.001, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0}) {
-    const auto rank = std::max<size_t>(static_cast<size_t>(std::ceil(q * static_cast<double>(values.size()))), 1);
+    const auto rank =
+        std::max<size_t>(static_cast<size_t>(std::ceil(q * static_cast<double>(values.size()))), 1);
     const auto want = static_cast<double>(values[rank - 1]);
     CHECK(std::abs(static_cast<double>(h.quantile(q)) - want) <= want / 256);
   }

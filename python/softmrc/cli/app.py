@@ -23,6 +23,7 @@ _COMMANDS = {
     "send": ("softmrc.cli.send", "send", "Send files and directories to a receiver."),
     "recv": ("softmrc.cli.recv", "recv", "Receive files and directories."),
     "ping": ("softmrc.cli.ping", "ping", "Round trip and loss of every path to a peer."),
+    "perf": ("softmrc.cli.perf", "perf", "Bandwidth, message rate and latency between two hosts."),
     "demo": ("softmrc.cli.demo", "demo", "Move a file over 8 planes while planes and paths fail."),
     "doctor": ("softmrc.cli.doctor", "doctor", "Say what this host offers and what to change."),
     "chaos": ("softmrc.cli.chaos", "chaos", "Two engines in virtual time under random failures."),

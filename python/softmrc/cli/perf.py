@@ -1,0 +1,236 @@
+"""`softmrc perf`: bandwidth, message rate and latency between two hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from softmrc.cli.output import (
+    FAILED,
+    INTERRUPTED,
+    guard,
+    human_bytes,
+    human_rate,
+    note,
+    put_json,
+    quiet_library,
+)
+
+if TYPE_CHECKING:
+    from softmrc.perf import Local, Plan, Row
+
+__all__ = ["perf"]
+
+_PORT = 18515
+_SINGLE_SECONDS, _SWEEP_SECONDS = 5.0, 1.0
+_UNITS = {"k": 10, "m": 20, "g": 30}
+
+
+def perf(
+    host: Annotated[
+        str | None, typer.Argument(metavar="[HOST]", help="Where the server runs; none: be the server.")
+    ] = None,
+    planes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR[,ADDR...]", help="Local addresses, one per plane; none: by route, or all."
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option("-p", "--port", min=0, max=65535, help="TCP port of set-up.")] = _PORT,
+    op: Annotated[str, typer.Option(help="write, write_imm, lat (ping-pong) or idle.")] = "write",
+    size: Annotated[str | None, typer.Option("-s", "--size", help="Bytes of a message; 64k, 1m.")] = None,
+    sweep: Annotated[
+        bool, typer.Option("-a", "--all", help="Sizes 2 to 8m; default without --size.")
+    ] = False,
+    iters: Annotated[int, typer.Option("-n", "--iters", min=0, help="Messages; 0: go by --duration.")] = 0,
+    duration: Annotated[
+        float | None, typer.Option("-D", "--duration", help="Seconds a size; 5, in a sweep 1.")
+    ] = None,
+    qps: Annotated[int, typer.Option("-q", "--qps", help="Queue pairs.")] = 1,
+    depth: Annotated[int, typer.Option("-t", "--tx-depth", help="Messages in flight on each.")] = 128,
+    both: Annotated[bool, typer.Option("-b", "--bidirectional", help="Both ends send.")] = False,
+    mtu: Annotated[
+        int | None, typer.Option("-m", "--mtu", help="Payload of a packet, 256 to 8960; none: what fits.")
+    ] = None,
+    ev_run: Annotated[
+        int, typer.Option(help="Packets on one EV before the next; 0: automatic; 1: spray.")
+    ] = 0,
+    evs: Annotated[int, typer.Option(help="EVs of each plane of this end.")] = 16,
+    spin_us: Annotated[int, typer.Option(help="Microseconds to look for more before sleeping.")] = 50,
+    region_size: Annotated[
+        str | None, typer.Option(help="Memory that messages walk through; 64m and more is cold.")
+    ] = None,
+    progress: Annotated[str, typer.Option(help="Who drives the transport: caller or thread.")] = "caller",
+    batching: Annotated[str, typer.Option(help="auto, gso or mmsg.")] = "auto",
+    per_port: Annotated[bool, typer.Option("--report-per-port", help="Show every EV, too.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Server: end after one client.")] = False,
+    timeout: Annotated[float, typer.Option(help="Client: seconds to wait for a server.")] = 10.0,
+    token: Annotated[
+        str | None, typer.Option(envvar="SOFTMRC_TOKEN", help="Shared secret of both ends.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure what goes between two hosts: a server without HOST, a client with it.
+
+    The client decides what is measured; --planes, --evs, --spin-us, --progress, --batching and --mtu are each
+    end's own. Options are named as in ib_write_bw and ib_write_lat. Ctrl-C prints what there is so far.
+
+    \b
+    softmrc perf --planes 10.0.0.2,10.1.0.2
+    softmrc perf 10.0.0.2 --planes 10.0.0.1,10.1.0.1 -s 1m -q 4 -D 10
+    softmrc perf 10.0.0.2 --op lat -s 8 --spin-us 1000000
+    softmrc perf 10.0.0.2 --region-size 256m -s 1m --json
+
+    Exit codes: 0 done, 1 queue pairs were lost, 2 wrong use, 3 server unreachable or refuses, 130 interrupted.
+    """
+    with guard("perf", json):
+        from softmrc.endpoint.handshake import token_bytes
+        from softmrc.perf import Local
+
+        quiet_library()
+        secret = token_bytes(token)
+        local = Local(
+            planes=tuple(_planes(planes, host)), evs=evs, spin_us=spin_us, progress=progress, batching=batching,
+            pmtu=mtu,
+        )  # fmt: skip
+        if host is None:
+            _serve(local, port, secret, once, json)
+            return
+        plan, rows = _plan(op, size, sweep, iters, duration, qps, depth, both, ev_run, region_size)
+        results = _measure(host, port, local, plan, rows, secret, timeout, json)
+        if json:
+            put_json({**results[0], "rows": results} if len(results) == 1 else {"op": op, "rows": results})
+        else:
+            _print(op, results, per_port)
+    if any(r["partial"] for r in results):
+        raise typer.Exit(INTERRUPTED)
+    if any(r["qp_errors"] or r["errors"] for r in results):
+        raise typer.Exit(FAILED)
+
+
+def _bytes(text: str, name: str) -> int:
+    from softmrc.errors import UsageError
+
+    shift = _UNITS.get(text[-1:].lower(), 0)
+    digits = text[:-1] if shift else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 12:
+        raise UsageError(f"--{name} takes bytes, for instance 65536, 64k or 1m, not {text!r}")
+    return int(digits) << shift
+
+
+def _planes(planes: str | None, host: str | None) -> list[str]:
+    from softmrc.cli.host import inspect
+    from softmrc.errors import UsageError
+    from softmrc.transfer.addresses import local_address_for, parse_address_list
+
+    if planes is not None:
+        return parse_address_list(planes)
+    if host is not None:
+        return [local_address_for(host)[0]]
+    found = [p for p in inspect().planes if p.up and not p.link_local]
+    real = [p.address for p in found if not p.loopback] or [p.address for p in found]
+    if not real:
+        raise UsageError("this host has no address that is up; give --planes")
+    return list(dict.fromkeys(real))
+
+
+def _plan(
+    op: str, size: str | None, sweep: bool, iters: int, duration: float | None, qps: int, depth: int,
+    both: bool, ev_run: int, region_size: str | None,
+) -> tuple[Plan, list[Row]]:  # fmt: skip
+    from softmrc.errors import UsageError
+    from softmrc.perf import SWEEP, Plan, Row, region_for
+
+    if size is not None and sweep:
+        raise UsageError("--size is one size, --all is all of them")
+    sizes = [_bytes(size, "size")] if size is not None else list(SWEEP) if op != "idle" else [1]
+    if duration is None:
+        duration = 0.0 if iters else _SWEEP_SECONDS if len(sizes) > 1 else _SINGLE_SECONDS
+    elif duration <= 0:
+        raise UsageError(f"--duration is above 0, not {duration:g}")
+    region = _bytes(region_size, "region-size") if region_size is not None else None
+    plan = Plan(
+        op=op, qps=qps, depth=depth, both=both, size=max(sizes), ev_run=ev_run,
+        region=region_for(max(sizes), qps, region),
+    )  # fmt: skip
+    return plan, [Row(size=s, iters=iters, duration=duration) for s in sizes]
+
+
+def _measure(
+    host: str, port: int, local: Local, plan: Plan, rows: list[Row], token: bytes | None, timeout: float,
+    json: bool,
+) -> list[dict[str, Any]]:  # fmt: skip
+    from softmrc.perf import measure
+
+    last = 0.0
+
+    def progress(row: Row, elapsed: float, moved: int) -> None:
+        nonlocal last
+        if elapsed < last:
+            last = 0.0
+        if elapsed - last >= 1.0:
+            rate = human_rate(moved / elapsed) if moved else "running"
+            note(f"{human_bytes(row.size)} messages: {elapsed:.0f} s, {rate}")
+            last = elapsed
+
+    def on_row(result: dict[str, Any]) -> None:
+        if len(rows) > 1:
+            note(
+                f"{result['size']} bytes: {result['goodput_gbps']:.2f} Gb/s, {result['lat_us']['p50']:.1f} us"
+            )
+
+    show = not json and sys.stderr.isatty()
+    return asyncio.run(
+        measure(
+            host, port, local, plan, rows, token=token, timeout=timeout,
+            progress=progress if show else None, on_row=on_row if show else None,
+        )
+    )  # fmt: skip
+
+
+def _print(op: str, results: list[dict[str, Any]], per_port: bool) -> None:
+    from rich.console import Console
+
+    from softmrc.cli.output import put
+    from softmrc.perf.table import heading, remarks, rows_table, totals_table
+
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False)
+    with console.capture() as text:
+        console.print(heading(op, results[0]))
+        console.print(rows_table(op, results))
+        console.print()
+        console.print(totals_table(results))
+        for line in remarks(results):
+            console.print(line)
+        if per_port:
+            for ev in results[-1]["per_ev"]:
+                console.print(
+                    f"plane {ev['plane']} EV {ev['ev']}: {ev['sent']} packets, {ev['lost']} lost, {ev['ecn']} marked, "
+                    f"{ev['state']}"
+                )
+    put(text.get().rstrip("\n"))
+
+
+def _serve(local: Local, port: int, token: bytes | None, once: bool, json: bool) -> None:
+    from softmrc.perf import Server
+    from softmrc.text import visible
+
+    def tell(what: str, details: dict[str, Any]) -> None:
+        if json:
+            put_json({"event": what, **details})
+        elif what == "listening":
+            note(f"listening on port {details['port']}, planes {', '.join(details['planes'])}")
+            note(f"measure with: softmrc perf {details['planes'][0]} --port {details['port']}")
+        elif what == "start":
+            note(
+                f"{details['peer']}: {details['op']}, {details['qps']} QP, messages up to {details['size']} bytes"
+            )
+        elif details.get("why") is not None:
+            note(f"{details['peer']}: {visible(details['why'])}")
+        elif what == "end":
+            note(f"{details['peer']}: done")
+
+    asyncio.run(Server(local, port, token=token, once=once, tell=tell).run())

@@ -1,0 +1,233 @@
+"""The end that asks: connects, agrees on a plan, runs its rows one after another."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from softmrc.endpoint.address import explain_no_pair, pair_planes
+from softmrc.endpoint.exchange import TcpExchange
+from softmrc.endpoint.handshake import BUSY, Handshake, Refused
+from softmrc.errors import PeerError
+from softmrc.perf.counters import Counters
+from softmrc.perf.ends import Ends, Local
+from softmrc.perf.offer import PerfOffer, agree_pmtu
+from softmrc.perf.plan import Plan, Row
+from softmrc.perf.result import read_report, row_result
+from softmrc.perf.talk import Talk
+from softmrc.perf.usage import Usage, host_mark
+
+__all__ = ["SOFTWARE", "Progress", "measure"]
+
+SOFTWARE = "softmrc perf"
+_PATIENCE = 10.0
+_TURN = 0.1
+_PROOF_SECONDS = 5.0
+_DRAIN_SECONDS = 15.0
+Progress = Callable[[Row, float, int], None]
+"""Told about ten times a second: the row, seconds since it began, bytes so far."""
+
+
+async def measure(
+    host: str,
+    port: int,
+    local: Local,
+    plan: Plan,
+    rows: Sequence[Row],
+    *,
+    token: bytes | None = None,
+    timeout: float = 10.0,
+    progress: Progress | None = None,
+    on_row: Callable[[dict[str, Any]], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Measure rows with the server at `host`.
+
+    Args:
+        host: where it listens.
+        port: its TCP port.
+        local: what this end decides for itself.
+        plan: what holds for all rows.
+        rows: what is measured, in order.
+        token: shared secret.
+        timeout: seconds to wait for a server that is not there yet, or is busy.
+        progress: called while a row runs.
+        on_row: called with each result.
+
+    Returns:
+        A result a row. When the task is cancelled meanwhile, the row at hand is the last one and `partial`.
+
+    Raises:
+        PeerError: nobody answers, the server refuses, or no packet comes through.
+    """
+    ends = Ends(local, plan, receives=plan.both, sends=plan.op != "idle")
+    try:
+        exchange, shake = await _dial(host, port, token, timeout)
+        talk = Talk(shake)
+        try:
+            return await _run_all(_Session(talk, ends, progress), rows, on_row)
+        finally:
+            await talk.close()
+            await exchange.close()
+    finally:
+        ends.close()
+
+
+async def _run_all(
+    session: _Session, rows: Sequence[Row], on_row: Callable[[dict[str, Any]], None] | None
+) -> list[dict[str, Any]]:
+    await session.agree()
+    results: list[dict[str, Any]] = []
+    for row in rows:
+        results.append(await session.run(row))
+        if on_row is not None:
+            on_row(results[-1])
+        if results[-1]["partial"]:
+            return results
+    await session.bye()
+    return results
+
+
+async def _dial(host: str, port: int, token: bytes | None, timeout: float) -> tuple[TcpExchange, Handshake]:
+    """Connect and prove; a server that is not there yet, or busy, is tried again until the time is over."""
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            exchange = TcpExchange(*await asyncio.wait_for(asyncio.open_connection(host, port), timeout))
+        except (OSError, TimeoutError) as error:
+            why = f"nobody answers at {host} port {port}: {error or 'no answer in time'}"
+        else:
+            shake = Handshake(exchange, initiator=True, software=SOFTWARE, token=token)
+            try:
+                await asyncio.wait_for(shake.open(), _PATIENCE)
+                return exchange, shake
+            except Refused as refusal:
+                await exchange.close()
+                if refusal.code != BUSY:
+                    raise
+                why = str(refusal)
+            except TimeoutError:
+                await exchange.close()
+                raise PeerError(f"{host} port {port} does not answer like softmrc") from None
+            except BaseException:
+                await exchange.close()
+                raise
+        if time.monotonic() >= end:
+            raise PeerError(why)
+        await asyncio.sleep(random.uniform(0.05, 0.2))
+
+
+class _Session:
+    """The rows of one plan with one server."""
+
+    def __init__(self, talk: Talk, ends: Ends, progress: Progress | None) -> None:
+        self._talk, self._ends, self._progress = talk, ends, progress
+        self._same_host = False
+        self._imm = ends.plan.op == "write_imm"
+
+    async def agree(self) -> None:
+        """Offer, be offered, connect, and see a packet come through."""
+        ends, talk = self._ends, self._talk
+        mine = ends.offer()
+        await talk.send("open", plan=ends.plan.to_json(), offer=mine.to_json(), imm=ends.needs_immediates)
+        answer = await talk.next("opened", timeout=_PATIENCE)
+        theirs = PerfOffer.from_json(answer.get("offer"), ends.plan.qps)
+        pairs = pair_planes(mine.planes, theirs.planes)
+        if not pairs:
+            raise PeerError(explain_no_pair(mine.planes, theirs.planes))
+        ends.connect(theirs, pairs, agree_pmtu(mine, theirs, pairs))
+        self._same_host = bool(theirs.host) and theirs.host == host_mark()
+        if ends.plan.op == "lat":
+            # A message of several packets is told by its immediate; so is any when bytes land unseen.
+            self._imm = ends.needs_immediates or answer.get("imm") is True
+        await self._prove()
+
+    async def _prove(self) -> None:
+        """One small message on each queue pair: the answer to "does anything come through?" before figures are."""
+        if self._ends.plan.op == "idle":
+            return
+        await self._begin(Row(size=1, iters=1), imm=self._imm, warm_up=0)
+        end = time.monotonic() + _PROOF_SECONDS
+        while not self._ends.turn(0.01):
+            if time.monotonic() >= end:
+                raise PeerError(
+                    f"the server answers over TCP, but no MRC packet comes back within {_PROOF_SECONDS:g} s on any "
+                    "plane: is UDP filtered, or is the MTU smaller than it says?"
+                )
+            if not await self._talk.quiet():
+                await self._talk.next()
+        await self._finish()
+
+    async def _begin(self, row: Row, *, imm: bool, warm_up: int) -> None:
+        ends = self._ends
+        await self._talk.send("row", row=row.to_json(), imm=imm)
+        if ends.plan.op == "lat":
+            ends.clear_landing()
+        elif ends.plan.op == "idle":
+            ends.start_passive()
+        await self._talk.next("ready", meanwhile=lambda: ends.rest(0.001))
+        await self._talk.send("go")
+        if ends.plan.op != "idle":
+            ends.start(row, imm=imm, serve=True, warm_up=warm_up)
+
+    async def _finish(self) -> dict[str, Any]:
+        await self._talk.send("done")
+        return read_report(await self._talk.next("report", meanwhile=lambda: self._ends.rest(0.005)))
+
+    async def bye(self) -> None:
+        """Tell the server that there are no more rows."""
+        await self._talk.send("bye")
+
+    async def run(self, row: Row) -> dict[str, Any]:
+        """Measure one row."""
+        ends = self._ends
+        imm = self._imm or (ends.plan.op == "lat" and row.size > ends.pmtu)
+        warm_up = min(row.iters // 10, 100) if row.iters else 100
+        before = Counters.of(ends)
+        await self._begin(row, imm=imm, warm_up=warm_up)
+        mark = Usage.now()
+        partial = await self._run_to_end(row, mark)
+        usage, after = mark.since(), Counters.of(ends)
+        raw, sent = self._raw(mark, usage)
+        report = None if partial else await self._finish()
+        return row_result(
+            ends.plan, row, pmtu=ends.pmtu, raw=raw, sent=sent, counters=after.since(before), usage=usage,
+            report=report, same_host=self._same_host, partial=partial,
+        )  # fmt: skip
+
+    async def _run_to_end(self, row: Row, mark: Usage) -> bool:
+        """Drive until the row is done. Returns True when it was cut short."""
+        ends = self._ends
+        idle = ends.plan.op == "idle"
+        late = 0.0
+        try:
+            while not ends.turn(_TURN):
+                elapsed = time.monotonic() - mark.seconds
+                if idle and elapsed >= row.duration:
+                    return False
+                if row.duration and elapsed > row.duration:
+                    late = late or elapsed
+                    if elapsed - late > _DRAIN_SECONDS:
+                        raise PeerError(f"the server acknowledges nothing any more ({_DRAIN_SECONDS:g} s)")
+                if not await self._talk.quiet():
+                    await self._talk.next()  # raises: nothing is due now but an error
+                if self._progress is not None:
+                    self._progress(row, elapsed, int(ends.result().get("bytes", 0)))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            ends.stop()
+            ends.turn(0.0)
+            return True
+        return False
+
+    def _raw(self, mark: Usage, usage: Usage) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        ends = self._ends
+        raw = ends.result()
+        if ends.plan.op == "idle":
+            start = int(mark.seconds * 1e9)
+            raw |= {"from_ns": start, "to_ns": start + int(usage.seconds * 1e9)}
+        return raw, dict(ends.pump.sent()) if ends.pump is not None else None

@@ -1,0 +1,298 @@
+"""One end of a measurement: device, memory, queue pairs, and their traffic. Leaves the conversation to others."""
+
+from __future__ import annotations
+
+import mmap
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from softmrc._core import PerfPingPong, PerfPump
+from softmrc.device import refusals
+from softmrc.endpoint.knobs import MAX_PMTU, Knobs
+from softmrc.endpoint.offer import PlaneOffer, QpOffer
+from softmrc.errors import PeerError, UsageError
+from softmrc.perf.offer import PerfOffer
+from softmrc.perf.plan import BIN_MS, Plan, Row
+from softmrc.perf.usage import host_mark
+from softmrc.verbs import (
+    CQ,
+    MR,
+    PD,
+    QP,
+    Access,
+    Context,
+    MrcQPAttr,
+    PeerPlane,
+    QPAttr,
+    QPCap,
+    QPInitAttr,
+    SoftQPAttr,
+)
+
+__all__ = ["Ends", "Local"]
+
+_HOLD_SECONDS = 10.0
+_LAT_DEPTH = 256
+_PATTERN = bytes(range(251)) * 4177
+_MIN_CWND = 16 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local:
+    """What one end decides for itself."""
+
+    planes: tuple[str, ...]
+    """Local addresses."""
+    evs: int = 16
+    """Entropy values of each plane, 1 to 4096."""
+    spin_us: int = 50
+    """Microseconds to look for more before sleeping."""
+    progress: str = "caller"
+    """"caller": the traffic's own thread drives the transport; "thread": a second one does."""
+    batching: str = "auto"
+    pmtu: int | None = None
+    """Payload of a full packet, 256 to 8960; None: the largest that fits."""
+    rcvbuf: int = 4 << 20
+    sndbuf: int = 1 << 20
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be.
+
+        Raises:
+            UsageError: out of range.
+        """
+        if not 1 <= self.evs <= 4096:
+            raise UsageError(f"evs is 1 to 4096, not {self.evs}")
+        if not 0 <= self.spin_us <= 1_000_000:
+            raise UsageError(f"spin-us is 0 to 1000000, not {self.spin_us}")
+        if self.progress not in ("caller", "thread"):
+            raise UsageError(f"progress is caller or thread, not {self.progress!r}")
+        Knobs(pmtu=self.pmtu, batching=self.batching)
+
+
+class Ends:
+    """Opened for one plan; closed when the session is over."""
+
+    def __init__(self, local: Local, plan: Plan, *, receives: bool, sends: bool) -> None:
+        """Open the device and make everything that can be made without the peer.
+
+        Args:
+            local: this end's own wishes.
+            plan: what is measured.
+            receives: the peer writes to us.
+            sends: we write to the peer.
+        """
+        self.plan, self.local = plan, local
+        self.receives, self.sends = receives, sends
+        self.events: dict[str, int] = {"assumed_bad": 0, "qp_error": 0}
+        self.pmtu = 0
+        self.pairs: list[tuple[int, int]] = []
+        self._knobs = Knobs(hold_time=_HOLD_SECONDS)
+        self.ctx = Context(
+            "perf", list(local.planes), evs_per_plane=local.evs, udp_port=0, rcvbuf=local.rcvbuf,
+            sndbuf=local.sndbuf, progress=local.progress, spin_us=local.spin_us, batching=local.batching,
+        )  # fmt: skip
+        try:
+            self._make()
+        except BaseException:
+            self.ctx.close()
+            raise
+        self.ctx.pump.add_sink(self._on_event)
+        self.pump: PerfPump | None = None
+        self.rally: PerfPingPong | None = None
+
+    def _make(self) -> None:
+        plan = self.plan
+        self.source = _memory(plan.region if self.sends or plan.op == "lat" else plan.size)
+        self.landing = _memory(plan.region if self.receives or plan.op == "lat" else plan.size)
+        self.pd = PD(self.ctx)
+        self._source_mr = MR(self.pd, self.source, Access.LOCAL_WRITE)
+        self._landing_mr = MR(self.pd, self.landing, Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+        self._depth = _LAT_DEPTH if plan.op == "lat" else plan.depth
+        self._recvs = 2 * self._depth if plan.op in ("write_imm", "lat") else 0
+        self.cq = CQ(self.ctx, plan.qps * (self._depth + self._recvs) + 64)
+        cap = QPCap(max_send_wr=self._depth, max_recv_wr=self._recvs + 16)
+        self.qps = [QP(self.pd, QPInitAttr(scq=self.cq, rcq=self.cq, cap=cap)) for _ in range(plan.qps)]
+        self._psns = [self.ctx.driver.random_psn() for _ in self.qps]
+        self.planes = self.ctx.planes
+
+    def offer(self) -> PerfOffer:
+        """Return what the peer must know."""
+        return PerfOffer(
+            planes=tuple(
+                PlaneOffer(
+                    number=p["port"], address=p["address"], udp_port=p["udp_port"], mtu=p["mtu"],
+                    rcvbuf=p["rcvbuf"],
+                )
+                for p in self.planes
+            ),
+            qps=tuple(QpOffer(qpn=qp.qp_num, psn=psn) for qp, psn in zip(self.qps, self._psns, strict=True)),
+            addr=self._landing_mr.iova,
+            rkey=self._landing_mr.rkey,
+            length=self._landing_mr.length,
+            pmtu=self.local.pmtu or MAX_PMTU,
+            mpr_dest=self._knobs.mpr,
+            host=host_mark(),
+        )  # fmt: skip
+
+    def connect(self, peer: PerfOffer, pairs: Sequence[tuple[int, int]], pmtu: int) -> None:
+        """Bring the queue pairs up: pairs of (our plane, its plane)."""
+        self.pairs, self.pmtu = list(pairs), pmtu
+        remote = {p.number: p for p in peer.planes}
+        planes = [PeerPlane(mine, remote[its].address, remote[its].udp_port, its) for mine, its in pairs]
+        room = sum(remote[its].rcvbuf for _, its in pairs) // 4
+        window = max(room // self.plan.qps, _MIN_CWND, 2 * pmtu)
+        for qp, psn, its_end in zip(self.qps, self._psns, peer.qps, strict=True):
+            self._bring_up(qp, psn, its_end, planes, pmtu, window, peer.mpr_dest)
+        self._make_traffic(peer)
+
+    def _bring_up(
+        self, qp: QP, psn: int, its: QpOffer, planes: list[PeerPlane], pmtu: int, window: int, mpr: int
+    ) -> None:
+        knobs = self._knobs
+        wimm = min(max(self._recvs, 1), 4096)
+        evs = {p["port"]: p["evs"] for p in self.planes}
+        # Drawn anew for each queue pair, so that they do not walk the paths in step.
+        active = [(ev, mine) for mine, _ in self.pairs for ev in random.sample(evs[mine], len(evs[mine]))]
+        qp.to_init(
+            QPAttr(qp_access_flags=Access.LOCAL_WRITE | Access.REMOTE_WRITE),
+            soft=SoftQPAttr(
+                ev_set=(active, []), ev_policy=knobs.ev_policy, ev_run=self.plan.ev_run,
+                cc_algorithm=knobs.cc_algorithm, cc_config={"min_base_rtt_ns": int(knobs.base_rtt * 1e9)},
+            ),
+        )  # fmt: skip
+        qp.to_rtr(
+            QPAttr(dest_qp_num=its.qpn, rq_psn=its.psn, path_mtu=pmtu),
+            MrcQPAttr(mpr_dest=knobs.mpr, max_wimm_dest=wimm, cap=0),
+            SoftQPAttr(
+                peer_planes=planes, rq_empty_grace_ns=int(_HOLD_SECONDS * 1e9),
+                base_rtt_ns=int(knobs.base_rtt * 1e9), max_cwnd=window,
+            ),
+        )  # fmt: skip
+        qp.to_rts(
+            QPAttr(sq_psn=psn),
+            MrcQPAttr(
+                mpr=min(knobs.mpr, mpr), max_wimm=wimm, timeout=knobs.timeout,
+                linear_cnt=knobs.linear_cnt, exp_cnt=knobs.exp_cnt,
+            ),
+            SoftQPAttr(
+                hold_time_ns=int(knobs.hold_time * 1e9),
+                min_ack_timeout_ns=int(knobs.min_ack_timeout * 1e9),
+                reorder_min_time_ns=int(knobs.reorder_min_time * 1e9),
+            ),
+        )  # fmt: skip
+
+    def _make_traffic(self, peer: PerfOffer) -> None:
+        if peer.length < self.plan.size:
+            raise PeerError("the peer offers less memory than a message needs")
+        common: dict[str, Any] = {
+            "cq": self.cq.handle, "lkey": self._source_mr.lkey, "rkey": peer.rkey, "target_addr": peer.addr,
+            "recv_depth": self._recvs, "own_thread": self.local.progress == "thread",
+        }  # fmt: skip
+        with refusals("prepare traffic"):
+            if self.plan.op == "lat":
+                self.rally = PerfPingPong(
+                    self.ctx.driver, {**common, "qpn": self.qps[0].qp_num}, self.source, self.landing
+                )
+            else:
+                mine = {
+                    "qpns": [qp.qp_num for qp in self.qps], "target_length": peer.length,
+                    "watch": self.receives, "bin_ns": BIN_MS * 1_000_000,
+                }  # fmt: skip
+                self.pump = PerfPump(self.ctx.driver, {**common, **mine}, self.source)
+
+    # --- traffic --------------------------------------------------------------------------------------------
+
+    @property
+    def needs_immediates(self) -> bool:
+        """True when latency cannot be told by memory: a driver thread moves the bytes behind our back."""
+        return self.local.progress == "thread"
+
+    def start(self, row: Row, *, imm: bool, serve: bool, warm_up: int = 0) -> None:
+        """Start sending a row; in a ping-pong, serve or wait for the peer to."""
+        with refusals("start"):
+            if self.rally is not None:
+                self.rally.start({
+                    "size": row.size, "imm": imm, "serve": serve, "iters": row.iters,
+                    "duration_ns": row.duration_ns, "warm_up": warm_up,
+                })  # fmt: skip
+            elif self.pump is not None:
+                self.pump.start({
+                    "imm": imm, "size": row.size, "depth": self.plan.depth, "iters": row.iters,
+                    "duration_ns": row.duration_ns,
+                })  # fmt: skip
+
+    def start_passive(self) -> None:
+        """Count what arrives from now on."""
+        if self.pump is not None:
+            with refusals("start"):
+                self.pump.start_passive()
+
+    def clear_landing(self) -> None:
+        """Forget what the peer wrote: the next ping-pong tells its messages from these bytes."""
+        self.landing[:] = bytes(len(self.landing))
+
+    def turn(self, most: float) -> bool:
+        """Drive the transport for `most` seconds or until the row is done; returns whether it is.
+
+        Raises:
+            PeerError: the transport failed.
+        """
+        traffic = self.rally or self.pump
+        assert traffic is not None
+        with refusals("measure"):
+            done = traffic.run(int(most * 1e9))
+        self._look()
+        return done
+
+    def rest(self, seconds: float) -> None:
+        """Drive the transport between rows, for so long.
+
+        Raises:
+            PeerError: the transport failed.
+        """
+        traffic = self.rally or self.pump
+        assert traffic is not None
+        with refusals("wait"):
+            traffic.rest(int(seconds * 1e9))
+        self._look()
+
+    def _look(self) -> None:
+        self.ctx.pump.run()
+        if failure := self.ctx.driver.failure():
+            raise PeerError(f"the transport failed: {failure}")
+
+    def stop(self) -> None:
+        """Post no more."""
+        traffic = self.rally or self.pump
+        if traffic is not None:
+            with refusals("stop"):
+                traffic.stop()
+
+    def result(self) -> dict[str, Any]:
+        """Return the counts of the row."""
+        traffic = self.rally or self.pump
+        assert traffic is not None
+        return dict(traffic.result())
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        kind = event["kind"]
+        if kind == "ev_state" and event["state"] == "assumed_bad":
+            self.events["assumed_bad"] += 1
+        elif kind == "qp_error":
+            self.events["qp_error"] += 1
+
+    def close(self) -> None:
+        """Close everything. Idempotent."""
+        self.pump = self.rally = None
+        self.ctx.close()
+
+
+def _memory(length: int) -> mmap.mmap:
+    """Return memory whose pages are all there and all different from the zero page."""
+    memory = mmap.mmap(-1, length)
+    for at in range(0, length, len(_PATTERN)):
+        memory[at : at + len(_PATTERN)] = _PATTERN[: length - at]
+    return memory

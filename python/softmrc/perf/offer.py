@@ -1,0 +1,97 @@
+"""What two ends of a measurement tell each other: planes, queue pairs, memory. Everything read may be hostile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from softmrc.endpoint.knobs import MAX_PMTU, MIN_PMTU, PMTU_STEP
+from softmrc.endpoint.offer import PlaneOffer, QpOffer
+from softmrc.errors import PeerError
+from softmrc.perf.plan import MAX_REGION, integer
+
+__all__ = ["PerfOffer", "agree_pmtu"]
+
+_MAX_PLANES = 31
+# IP and UDP headers, and all that MRC puts around a payload (reference 2.1).
+_OVERHEAD = {4: 72, 6: 92}
+_DEFAULT_MTU = 1500
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerfOffer:
+    """One end."""
+
+    planes: tuple[PlaneOffer, ...]
+    qps: tuple[QpOffer, ...]
+    addr: int
+    """First address of the memory the peer may write to."""
+    rkey: int
+    length: int
+    pmtu: int
+    """Largest payload wanted, bytes."""
+    mpr_dest: int
+    host: str
+    """Equal at both ends when they run on one machine."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for the peer."""
+        return {**asdict(self), "qps": [[q.qpn, q.psn] for q in self.qps]}
+
+    @classmethod
+    def from_json(cls, data: Any, qps: int) -> PerfOffer:
+        """Read what a peer sent.
+
+        Args:
+            data: anything.
+            qps: how many queue pairs there must be.
+
+        Raises:
+            PeerError: malformed.
+        """
+        if not isinstance(data, Mapping):
+            raise PeerError("the peer's offer is malformed")
+        planes, pairs, host = data.get("planes"), data.get("qps"), data.get("host")
+        if not isinstance(planes, list) or not 1 <= len(planes) <= _MAX_PLANES:
+            raise PeerError(f"the peer offers no planes, or more than {_MAX_PLANES}")
+        if not isinstance(pairs, list) or len(pairs) != qps:
+            raise PeerError(f"the peer does not offer the {qps} queue pairs that were agreed")
+        if not isinstance(host, str) or len(host) > 64:
+            raise PeerError("the peer's offer is malformed: host")
+        found = tuple(PlaneOffer.from_json(p) for p in planes)
+        if len({p.number for p in found}) != len(found):
+            raise PeerError("the peer offers one plane twice")
+        return cls(
+            planes=found,
+            qps=tuple(_qp(p) for p in pairs),
+            addr=integer(data, "addr", 0, (1 << 64) - 1),
+            rkey=integer(data, "rkey", 0, (1 << 32) - 1),
+            length=integer(data, "length", 1, MAX_REGION),
+            pmtu=integer(data, "pmtu", MIN_PMTU, MAX_PMTU),
+            mpr_dest=integer(data, "mpr_dest", 1, 32),
+            host=host,
+        )
+
+
+def _qp(data: Any) -> QpOffer:
+    if not isinstance(data, list) or len(data) != 2:
+        raise PeerError("the peer's offer is malformed: qps")
+    return QpOffer.from_json({"qpn": data[0], "psn": data[1]})
+
+
+def agree_pmtu(ours: PerfOffer, theirs: PerfOffer, pairs: Sequence[tuple[int, int]]) -> int:
+    """Return the payload of a full packet: what both want and every plane in use carries.
+
+    Raises:
+        PeerError: a plane's MTU is too small.
+    """
+    room = min(ours.pmtu, theirs.pmtu)
+    mine, its = {p.number: p for p in ours.planes}, {p.number: p for p in theirs.planes}
+    for left, right in pairs:
+        overhead = _OVERHEAD[6 if ":" in its[right].address else 4]
+        mtu = min(mine[left].mtu or _DEFAULT_MTU, its[right].mtu or _DEFAULT_MTU)
+        room = min(room, mtu - overhead)
+    if room < MIN_PMTU:
+        raise PeerError(f"a plane's MTU leaves {room} bytes of payload; {MIN_PMTU} are needed")
+    return room - room % PMTU_STEP

@@ -1,0 +1,246 @@
+"""The end that is asked: one client after another, each with sockets and memory of its own.
+
+Strangers cost little: 5 seconds, 64 KiB a message, 32 at a time, and no memory before they have proven the token.
+A client that falls silent is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from softmrc.endpoint.address import explain_no_pair, pair_planes
+from softmrc.endpoint.exchange import TcpExchange
+from softmrc.endpoint.handshake import BUSY, Handshake
+from softmrc.endpoint.listener import bind_sockets
+from softmrc.errors import MrcError, PeerError, VerbsError
+from softmrc.perf.client import SOFTWARE
+from softmrc.perf.counters import Counters
+from softmrc.perf.ends import Ends, Local
+from softmrc.perf.offer import PerfOffer, agree_pmtu
+from softmrc.perf.plan import Plan, Row
+from softmrc.perf.result import bins_for_peer
+from softmrc.perf.talk import Talk
+from softmrc.perf.usage import Usage
+
+__all__ = ["Server"]
+
+_HANDSHAKE_SECONDS = 5.0
+_MAX_GUESTS = 32
+_TURN = 0.02
+_SILENCE = 30.0
+Tell = Callable[[str, dict[str, Any]], None]
+"""Told what happens: "listening", "start", "row", "end", "refused", and its details."""
+
+
+class Server:
+    """Listens on the addresses of its planes."""
+
+    def __init__(
+        self,
+        local: Local,
+        port: int,
+        *,
+        token: bytes | None = None,
+        once: bool = False,
+        tell: Tell | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            local: what this end decides for itself.
+            port: TCP port; 0: a free one.
+            token: shared secret.
+            once: end after one client.
+            tell: called with what happens.
+        """
+        self._local, self._token, self._once = local, token, once
+        self._tell: Tell = tell or (lambda what, details: None)
+        self._wanted_port = port
+        self._guests = 0
+        self._busy = False
+        self._ended: asyncio.Future[None] | None = None
+
+    async def run(self) -> None:
+        """Serve until cancelled; with `once`, until the first client has left.
+
+        Raises:
+            VerbsError: the port is taken, or a plane is no address of this host.
+        """
+        self._ended = asyncio.get_running_loop().create_future()
+        hosts = list(dict.fromkeys(self._local.planes))
+        try:
+            sockets = bind_sockets(hosts, self._wanted_port)
+        except OSError as error:
+            raise VerbsError(
+                error.errno or 5, f"listen on {', '.join(hosts)} port {self._wanted_port}: {error.strerror}"
+            ) from None
+        port = sockets[0].getsockname()[1]
+        async with contextlib.AsyncExitStack() as stack:
+            for sock in sockets:
+                await stack.enter_async_context(await asyncio.start_server(self._welcome, sock=sock))
+            self._tell("listening", {"port": port, "planes": hosts})
+            await self._ended
+
+    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        exchange = TcpExchange(reader, writer)
+        self._guests += 1
+        try:
+            if self._guests > _MAX_GUESTS:
+                return
+            shake = Handshake(exchange, initiator=False, software=SOFTWARE, token=self._token)
+            async with asyncio.timeout(_HANDSHAKE_SECONDS):
+                if self._busy:
+                    await exchange.recv()  # its hello: closing with something unread would lose our answer
+                else:
+                    await shake.open()
+            if self._busy:
+                await shake.tell_error(BUSY, "another measurement is running")
+                return
+            self._busy = True
+            try:
+                await self._serve(exchange, shake)
+            finally:
+                self._busy = False
+        except TimeoutError:
+            self._tell("refused", {"peer": exchange.peer, "why": "set-up took too long"})
+        except MrcError as error:
+            self._tell("refused", {"peer": exchange.peer, "why": str(error)})
+        finally:
+            self._guests -= 1
+            await exchange.close()
+
+    async def _serve(self, exchange: TcpExchange, shake: Handshake) -> None:
+        talk = Talk(shake)
+        visit = _Visit(talk, self._local)
+        began = False
+        try:
+            await visit.agree()
+            began = True
+            self._tell("start", {"peer": exchange.peer, **visit.plan.to_json()})
+            while (report := await visit.next_row()) is not None:
+                self._tell("row", {"peer": exchange.peer, **report})
+            self._tell("end", {"peer": exchange.peer, "why": None})
+        except (MrcError, OSError) as error:
+            await talk.refuse(str(error))
+            self._tell("end" if began else "refused", {"peer": exchange.peer, "why": str(error)})
+        finally:
+            visit.close()
+            await talk.close()
+            if began and self._once and self._ended is not None and not self._ended.done():
+                self._ended.set_result(None)
+
+
+class _Visit:
+    """One client."""
+
+    def __init__(self, talk: Talk, local: Local) -> None:
+        self._talk, self._local = talk, local
+        self._opened: Ends | None = None
+        self._active_at, self._activity = time.monotonic(), -1
+        self._playing, self._resting, self._patience = False, True, _SILENCE
+        self.plan = Plan()
+
+    @property
+    def _ends(self) -> Ends:
+        assert self._opened is not None
+        return self._opened
+
+    async def agree(self) -> None:
+        """Read the plan, make what it needs, answer."""
+        asked = await self._talk.next("open", timeout=_HANDSHAKE_SECONDS)
+        self.plan = plan = Plan.from_json(asked.get("plan"))
+        theirs = PerfOffer.from_json(asked.get("offer"), plan.qps)
+        ends = self._opened = Ends(self._local, plan, receives=plan.op != "idle", sends=plan.both)
+        mine = ends.offer()
+        pairs = pair_planes(theirs.planes, mine.planes)
+        if not pairs:
+            raise PeerError(explain_no_pair(theirs.planes, mine.planes))
+        ours = [(b, a) for a, b in pairs]
+        ends.connect(theirs, ours, agree_pmtu(mine, theirs, ours))
+        await self._talk.send("opened", offer=mine.to_json(), imm=ends.needs_immediates)
+
+    def _drive(self, seconds: float = _TURN) -> None:
+        """Drive the transport; a client that neither speaks nor sends is gone."""
+        if self._playing:
+            self._ends.turn(seconds)
+        else:
+            self._ends.rest(seconds)
+        now = time.monotonic()
+        if not self._resting:
+            count = self._count()
+            if count != self._activity:
+                self._active_at, self._activity = now, count
+        if now > self._active_at + self._patience:
+            raise PeerError(f"the client has been silent for {self._patience:g} s")
+
+    def _count(self) -> int:
+        ends = self._ends
+        if ends.rally is not None:
+            return int(ends.rally.result()["answered"])
+        raw = ends.ctx.stats()
+        return int(raw["data_rx"]) + int(raw["data_tx"])
+
+    def _expect(self, *, playing: bool, resting: bool, patience: float = _SILENCE) -> None:
+        self._playing, self._resting, self._patience = playing, resting, patience
+        self._active_at = time.monotonic()
+
+    async def next_row(self) -> dict[str, Any] | None:
+        """Take part in one row; None: the client said goodbye."""
+        talk, ends, plan = self._talk, self._ends, self.plan
+        self._expect(playing=False, resting=True)
+        asked = await talk.next("row", "bye", meanwhile=self._drive)
+        if asked["step"] == "bye":
+            return None
+        row = Row.from_json(asked.get("row"), plan)
+        imm = asked.get("imm") is True
+        if plan.op == "lat":
+            ends.clear_landing()
+            ends.start(row, imm=imm or ends.needs_immediates, serve=False)
+        else:
+            ends.start_passive()
+        before = Counters.of(ends)
+        idle = plan.op == "idle"
+        self._expect(playing=True, resting=idle, patience=_SILENCE + (row.duration if idle else 0))
+        await talk.send("ready")
+        await talk.next("go", meanwhile=lambda: self._drive(0.001))
+        mark = Usage.now()
+        if plan.both:
+            ends.start(row, imm=imm, serve=True)
+        await talk.next("done", meanwhile=self._drive)
+        usage = mark.since()
+        if plan.both:
+            await self._drain()
+        report = self._report(ends.result(), Counters.of(ends).since(before), usage)
+        await talk.send("report", **report)
+        return {"size": row.size, **report}
+
+    async def _drain(self) -> None:
+        """Our own messages to the client: it keeps its transport going until it has our report."""
+        self._expect(playing=True, resting=False)
+        while not self._ends.turn(_TURN):
+            self._drive(0.0)
+            if not await self._talk.quiet():
+                await self._talk.next()
+
+    def _report(self, raw: Mapping[str, Any], counters: Mapping[str, Any], usage: Usage) -> dict[str, Any]:
+        pump = self._ends.pump
+        names = ("rtx", "qp_errors", "assumed_bad", "not_good", "local_rx_drops")
+        return {
+            "bytes": raw.get("bytes", 0),
+            "messages": raw.get("messages", 0),
+            "ns": max(raw["to_ns"] - raw["from_ns"], 0),
+            "errors": raw["errors"],
+            "cpu_process_us": int(usage.process * 1e6),
+            "cpu_host_us": int(usage.host * 1e6),
+            "arrived": bins_for_peer(pump.arrived()) if pump is not None and self._ends.receives else None,
+            **{name: counters[name] for name in names},
+        }
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self._opened is not None:
+            self._opened.close()
