@@ -94,11 +94,11 @@ class Program:
                 raise self._fail(f"does not listen on port {port}")
             time.sleep(0.02)
 
-    def output(self, timeout: float) -> str:
+    def output(self, timeout: float, accept: tuple[int, ...] = (0,)) -> str:
         """Wait for the end and return what it printed.
 
         Raises:
-            BenchError: it took too long, or its exit status is not 0.
+            BenchError: it took too long, or its exit status is not one to `accept`.
         """
         until = time.monotonic() + timeout
         while self._read(until):
@@ -107,13 +107,13 @@ class Program:
             status = self._child.wait(max(0.1, until - time.monotonic()))
         except subprocess.TimeoutExpired:
             raise self._fail("does not end") from None
-        if status != 0:
+        if status not in accept:
             raise self._fail(f"exit status {status}")
         return self._output.decode(errors="replace")
 
-    def json(self, timeout: float, *, last_line: bool = True) -> Any:
+    def json(self, timeout: float, *, last_line: bool = True, accept: tuple[int, ...] = (0,)) -> Any:
         """Wait for the end and return the JSON it printed, on its last line or as a whole."""
-        text = self.output(timeout).strip()
+        text = self.output(timeout, accept).strip()
         try:
             return json.loads(text.splitlines()[-1] if last_line else text)
         except (IndexError, ValueError):

@@ -12,7 +12,7 @@ from typing import Any
 
 from softmrc.bench.bench import Bench
 from softmrc.bench.meter import Meter
-from softmrc.bench.ours import bulk, run_perf
+from softmrc.bench.ours import Run, bulk, run_perf
 from softmrc.bench.pairs import Pairs, Sample
 from softmrc.bench.settings import BenchError
 from softmrc.bench.site import Site
@@ -29,6 +29,8 @@ _MPTCP = "iperf3 under mptcpize, 4 subflows"
 _BIN = 0.1
 _GRACE = 0.1  # after the cut
 _FULL = 0.95  # of the rate before the cut counts as full again
+# Bytes per second in bins of `_BIN` that came over these links between two times.
+Arrivals = Callable[[list[str], float, float], list[float]]
 
 
 def _capacity_gbps(mtu: int) -> float:
@@ -110,17 +112,17 @@ class _Course:
             time.sleep(self.black)
         self.back_at = time.monotonic()
 
-    def read(self, site: Site, meter: Meter) -> Sample:
+    def read(self, site: Site, arrivals: Arrivals) -> Sample:
         """Return the lowest bin during the cut as a share of what the surviving paths carried before."""
         devs = site.links
         alive = [d for i, d in enumerate(devs, 1) if i not in self.links]
-        before = meter.bins(devs, self.cut_at - self.warm / 2, self.cut_at - 0.05, _BIN)
-        level = statistics.median(before)
-        if level <= 0:
+        before = arrivals(devs, self.cut_at - self.warm / 2, self.cut_at)
+        during = arrivals(alive, self.cut_at + _GRACE, self.back_at)
+        after = arrivals(devs, self.back_at, self.back_at + self.after - 0.3)
+        if not before or not during or statistics.median(before) <= 0:
             raise BenchError("nothing was moving when the path was cut")
+        level = statistics.median(before)
         expected = level * len(alive) / len(devs)
-        during = meter.bins(alive, self.cut_at + _GRACE, self.back_at, _BIN)
-        after = meter.bins(devs, self.back_at, min(self.back_at + self.after - 0.3, meter.span[1]), _BIN)
         full = _first_full(after, _FULL * level)
         return Sample(
             round(min(during) / expected, 4),
@@ -130,8 +132,27 @@ class _Course:
                 "bins": len(during),
                 "full_again_ms": None if full is None else round(full * _BIN * 1000),
                 "before_gbps": round(level * 8 / 1e9, 4),
+                "shares": [round(b / expected, 3) for b in during],
+                "shares_after": [round(b / level, 3) for b in after[:10]],
             },
         )
+
+
+def _on_links(meter: Meter) -> Arrivals:
+    """Bytes that the kernel counted on links, headers and repeats included."""
+    return lambda devs, begin, end: meter.bins(devs, begin, min(end, meter.span[1]), _BIN)
+
+
+def _placed(run: Run) -> Arrivals:
+    """Payload that softmrc placed at the receiver, whichever link it came by."""
+
+    def arrivals(_: list[str], begin: float, end: float) -> list[float]:
+        width, rates = run.arrivals(begin, end)
+        if abs(width - _BIN) > 1e-6:
+            raise BenchError(f"softmrc perf counted in bins of {width:g} s")
+        return rates
+
+    return arrivals
 
 
 def _first_full(bins: list[float], level: float) -> int | None:
@@ -169,7 +190,7 @@ def cut(fault: Callable[[Site, list[int]], Any], links: list[int], bench: Bench)
         run = run_perf(
             bench, site, bulk(), seconds=course.length + 0.5, during=lambda meter: course.drive(site, meter)
         )
-        return _with(course.read(site, run.meter), run.extras())
+        return _with(course.read(site, _placed(run)), run.extras())
 
     def mptcp() -> Sample:
         course = _Course(fault, links, warm, black, after)
@@ -180,7 +201,7 @@ def cut(fault: Callable[[Site, list[int]], Any], links: list[int], bench: Bench)
             mptcp=True,
             during=lambda meter: course.drive(site, meter),
         )
-        return course.read(site, meter)
+        return course.read(site, _on_links(meter))
 
     pairs = bench.pairs(ours, mptcp)
     returns = [p.ours.more["full_again_ms"] for p in pairs.pairs]

@@ -10,7 +10,7 @@ from tests.unit.bench.test_meter import recorded
 from softmrc.bench import ROWS, Outcome, Row, RowResult, Settings, run_rows
 from softmrc.bench.bench import Bench
 from softmrc.bench.place import Place
-from softmrc.bench.rows_many import _capacity_gbps, _Course, _first_full
+from softmrc.bench.rows_many import _capacity_gbps, _Course, _first_full, _on_links
 from softmrc.bench.settings import BenchError
 from softmrc.bench.site import LOOPBACK, Sites
 from softmrc.bench.transport import choose, skip_reason
@@ -107,13 +107,13 @@ def test_a_course_is_read_from_the_record() -> None:
     course = _Course(lambda *_: None, [2], warm=4, black=2, after=4, cut_at=4.0, back_at=6.0)
     links = tuple(f"fd00:{i}::2" for i in range(1, 5))
     site = type(LOOPBACK)("four", None, None, links, links, fabric=object())  # type: ignore[arg-type]
-    sample = course.read(site, meter)
+    sample = course.read(site, _on_links(meter))
     assert sample.value == pytest.approx(25 / 30, abs=1e-3)
     assert sample.more["bins_below_0.9"] == 1
     assert sample.more["full_again_ms"] == 300
     nothing = recorded(times, times, [0] * 101)
     with pytest.raises(BenchError, match="nothing was moving"):
-        course.read(site, nothing)
+        course.read(site, _on_links(nothing))
 
 
 def test_full_means_that_it_stays() -> None:
