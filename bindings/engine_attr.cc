@@ -161,6 +161,7 @@ engine::QpAttr qp_attr_from(const nb::dict& d) {
   r.read("min_ack_timeout_ns", a.min_ack_timeout);
   r.read("reorder_min_time_ns", a.reorder_min_time);
   r.read("base_rtt_ns", a.base_rtt);
+  r.read("delay_mark_ns", a.delay_mark);
   r.read("max_cwnd", a.max_cwnd);
   r.finish();
   return a;
@@ -206,6 +207,7 @@ nb::dict to_dict(const engine::QpAttr& a) {
   put(d, "min_ack_timeout_ns", a.min_ack_timeout);
   put(d, "reorder_min_time_ns", a.reorder_min_time);
   put(d, "base_rtt_ns", a.base_rtt);
+  put(d, "delay_mark_ns", a.delay_mark);
   put(d, "max_cwnd", a.max_cwnd);
   return d;
 }

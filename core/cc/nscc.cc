@@ -35,7 +35,9 @@ void Nscc::average(Instant now, Duration delay) {
 }
 
 void Nscc::on_ack(const AckEvent& e) {
-  inflight_ -= e.newly_bytes;
+  // What a wrong loss took out of flight comes back before its arrival is counted, or the window would stay
+  // too wide by as much until the QP falls idle.
+  inflight_ += e.spurious_bytes - e.newly_bytes;
   ignored_ += e.newly_bytes;
   received_ += e.newly_bytes;
   achieved_ += e.newly_bytes;
@@ -71,6 +73,7 @@ void Nscc::quadrant(const AckEvent& e, Duration delay, bool limited) {
     if (slow) return decrease(e.now);
     return count(kHold);
   }
+  if (e.delayed) return yield(e.now);
   if (limited) return count(kLimited);
   const auto newly = static_cast<double>(e.newly_bytes);
   if (slow) {
@@ -105,6 +108,18 @@ void Nscc::decrease(Instant now) {
   if (!decrease_due(p_, avg_delay(), since, base_rtt_)) return count(kDecreaseEarly);
   count(kDecrease);
   cwnd_ = decreased(cwnd_, p_, avg_delay(), since, base_rtt_);
+  last_dec_ = now;
+}
+
+// A fabric without marks leaves only delay to go by. Delay may be the host's own, which no window makes
+// shorter: one step a round trip as it is now, and never below a part of the maximum.
+void Nscc::yield(Instant now) {
+  increase_ = false;
+  fi_count_ = 0;
+  if (now - last_dec_ <= base_rtt_ + avg_delay()) return count(kDelayEarly);
+  count(kDelay);
+  const double floor = std::min(cwnd_, p_.max_wnd / kDelayFloor);
+  cwnd_ = std::max(decreased(cwnd_, p_, avg_delay(), now - last_dec_, base_rtt_), floor);
   last_dec_ = now;
 }
 
@@ -209,10 +224,10 @@ Snapshot Nscc::snapshot() const {
 
 std::vector<NamedCounter> Nscc::counters() const {
   static constexpr const char* kNames[kBranches] = {
-      "fair",      "proportional", "fast",    "hold",       "limited",   "decrease", "decrease_early",
-      "fulfil",    "period",       "penalty", "restore",    "no_rtt",    "qa_fired", "qa_ignored",
-      "qa_quiet",  "trim",         "trim_qa", "other_nack", "late_nack", "loss",     "timeout",
-      "late_loss", "base_rtt",     "repair",  "link"};
+      "fair",     "proportional", "fast",      "hold",     "limited", "decrease",   "decrease_early",
+      "delay",    "delay_early",  "fulfil",    "period",   "penalty", "restore",    "no_rtt",
+      "qa_fired", "qa_ignored",   "qa_quiet",  "trim",     "trim_qa", "other_nack", "late_nack",
+      "loss",     "timeout",      "late_loss", "base_rtt", "repair",  "link"};
   std::vector<NamedCounter> out;
   out.reserve(kBranches);
   for (size_t i = 0; i < kBranches; ++i) out.push_back({kNames[i], count_[i]});

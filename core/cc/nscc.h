@@ -35,6 +35,8 @@ class Nscc final : public Controller {
     kLimited,
     kDecrease,
     kDecreaseEarly,
+    kDelay,
+    kDelayEarly,
     kFulfil,
     kPeriod,
     kPenalty,
@@ -55,6 +57,7 @@ class Nscc final : public Controller {
     kLink,
     kBranches
   };
+  static constexpr double kDelayFloor = 8;
   void count(Branch b) { ++count_[b]; }
 
   void learn_base_rtt(base::Duration rtt);
@@ -64,6 +67,7 @@ class Nscc final : public Controller {
   bool fast_increase(int64_t newly, base::Duration delay);
   void quadrant(const AckEvent& e, base::Duration delay, bool limited);
   void decrease(base::Instant now);
+  void yield(base::Instant now);
   void fulfil(base::Instant now);
   void lower(int64_t nominal);
   [[nodiscard]] base::Duration avg_delay() const { return {static_cast<int64_t>(avg_delay_ns_)}; }

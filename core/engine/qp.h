@@ -109,6 +109,7 @@ class Qp final : private reliability::Placement {
   // Hands losses and refusals of `effects_` to ev and cc, and the QP to ERR when they are fatal.
   void apply_effects(Instant now);
   void after_responder(Instant now);
+  [[nodiscard]] bool too_slow(Instant now, const std::optional<Duration>& rtt) const;
   void note_path_alive(Instant now, uint32_t tag);
 
   TxResult try_transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
@@ -158,6 +159,8 @@ class Qp final : private reliability::Placement {
   reliability::Ring<uint32_t> pins_;          // lkeys of posted work requests, oldest first; 0 = none
   uint64_t sacks_rx_ = 0, nacks_rx_ = 0, acks_rx_ = 0, unknown_ev_ = 0, probes_tx_ = 0, probe_answers_ = 0;
   Duration told_base_rtt_{};
+  static constexpr Duration kEcnWorks = Duration::seconds(1);
+  Instant ecn_seen_at_{INT64_MIN / 2};
 };
 
 }  // namespace mrc::engine

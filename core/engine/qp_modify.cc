@@ -66,6 +66,7 @@ void Qp::merge(const QpAttr& a) {
   take(attr_.min_ack_timeout, a.min_ack_timeout);
   take(attr_.reorder_min_time, a.reorder_min_time);
   take(attr_.base_rtt, a.base_rtt);
+  take(attr_.delay_mark, a.delay_mark);
   take(attr_.max_cwnd, a.max_cwnd);
 }
 
@@ -279,7 +280,7 @@ Errno Qp::modify_live(Instant now, const QpAttr& a) {
                      rest.max_wimm_dest || rest.cap || rest.trimming || rest.sack_bytes || rest.sack_timer ||
                      rest.rq_empty_grace || rest.sq_psn || rest.timeout || rest.linear_cnt || rest.exp_cnt ||
                      rest.max_wimm || rest.hold_time || rest.min_ack_timeout || rest.reorder_min_time ||
-                     rest.base_rtt || rest.max_cwnd;
+                     rest.base_rtt || rest.max_cwnd || rest.delay_mark;
   if (other) return EINVAL;
   if (a.mpr_dest && !attr_.cap.value_or(0)) return EINVAL;  // shrinking unannounced would strand packets
   merge(a);

@@ -130,6 +130,8 @@ void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet
     return;
   }
   const ev::PathFeedback m = feedback_of(p.seth.m);
+  const bool delayed = p.seth.m == 0 && too_slow(now, effects_.rtt);
+  if (p.seth.m == 1) ecn_seen_at_ = now;
   if (p.seth.pr) {
     if (const auto probe = probes_.answered(p.seth.probe_id, p.seth.entropy)) {
       ++probe_answers_;
@@ -141,6 +143,7 @@ void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet
     }
   } else {
     if (!table_->on_feedback(now, p.seth.entropy, m)) ++unknown_ev_;
+    if (delayed) table_->on_delayed(now, p.seth.entropy);
     if (p.seth.m == 0) note_path_alive(now, p.seth.entropy);
     feedback_since_probe_ = true;
   }
@@ -153,10 +156,19 @@ void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet
     e.rtt = effects_.rtt;
     e.rcv_cwnd_pen = p.cc.rcv_cwnd_pen;
     e.restore_cwnd = p.cc.restore_cwnd;
+    e.delayed = delayed;
+    e.spurious_bytes = effects_.spurious_nominal;
     cc_->on_ack(e);
   }
   (void)meta;
   apply_effects(now);
+}
+
+// Marks tell congestion better than delay does: while a fabric sends them, delay is not asked.
+bool Qp::too_slow(Instant now, const std::optional<Duration>& rtt) const {
+  if (!attr_.delay_mark || attr_.delay_mark->ns <= 0 || !rtt) return false;
+  if (now - ecn_seen_at_ < kEcnWorks) return false;
+  return *rtt - cc_->snapshot().base_rtt > *attr_.delay_mark;
 }
 
 void Qp::on_nack(Instant now, const wire::Packet& p) {

@@ -162,7 +162,8 @@ TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Tran
   const auto headers = static_cast<uint32_t>(wire::kBthBytes + wire::extension_bytes(p.bth));
   const int64_t nominal = kUdpAndPad + headers + plan->length + p.bth.pad + 4;
   p.bth.a = plan->last_of_message || plan->last_before_idle ||
-            cc_->wants_ack(nominal, attr_.sack_bytes.value_or(reliability::ResponderConfig{}.sack_bytes));
+            (table_->run_left() == 0 &&
+             cc_->wants_ack(nominal, attr_.sack_bytes.value_or(reliability::ResponderConfig{}.sack_bytes)));
   fill(p, *path, data_dscp(plan->rtx), kEct0, head, out);
   out.payload = reinterpret_cast<const uint8_t*>(plan->local_addr);
   out.payload_len = plan->length;

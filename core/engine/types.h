@@ -110,7 +110,10 @@ struct QpAttr {
   std::optional<uint16_t> max_wimm;
   std::optional<Duration> hold_time, min_ack_timeout, reorder_min_time;
   std::optional<Duration> base_rtt;  // configured base RTT; 0/absent: 12 us
-  std::optional<int64_t> max_cwnd;   // bytes, for instance the peer's receive buffer
+  // Queueing delay that counts as a mark, for fabrics without ECN; 0/absent: marks come from the fabric
+  // alone.
+  std::optional<Duration> delay_mark;
+  std::optional<int64_t> max_cwnd;  // bytes, for instance the peer's receive buffer
 };
 
 struct SendWr {

@@ -224,6 +224,13 @@ bool EvTable::on_trimmed(base::Instant now, uint32_t tag) {
   return true;
 }
 
+void EvTable::on_delayed(base::Instant now, uint32_t tag) {
+  Entry* e = impl_->find(tag);
+  if (e == nullptr || e->state != State::good) return;
+  if (e->slot != kNoSlot) impl_->policy->feedback(e->slot, PathPolicy::Signal::ecn);
+  impl_->mark_skip(now, *e);
+}
+
 bool EvTable::on_loss(base::Instant now, uint32_t tag, BadReason why, base::Instant sent_at) {
   Impl& m = *impl_;
   Entry* e = const_cast<Entry*>(m.find_exact(tag));  // NOLINT: our own tag, not a reflected one

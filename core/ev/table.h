@@ -64,6 +64,8 @@ class EvTable {
   // Feedback. Unknown tags (and their D-04 half swap) do nothing but return false.
   bool on_feedback(base::Instant now, uint32_t tag, PathFeedback m);
   bool on_trimmed(base::Instant now, uint32_t tag);
+  // The path is slower than the fabric should be, without a mark: passed over once like a marked one.
+  void on_delayed(base::Instant now, uint32_t tag);
   // A transmission of `sent_at` on `tag` was lost. Losses sent before the EV's last change to GOOD are
   // ignored.
   bool on_loss(base::Instant now, uint32_t tag, BadReason why, base::Instant sent_at);

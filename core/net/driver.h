@@ -63,8 +63,8 @@ class Driver {
   // for one batch of the I/O thread at most. Throws std::logic_error in a forked child, whose engine may be
   // half-way through anything; the other methods answer with nothing there, and failure() says why.
   void with(const std::function<void(engine::Endpoint&, base::Instant)>& f);
-  // Progress::caller only: one turn of the loop, and a sleep of at most `max_wait` (negative: no limit) when
-  // there is nothing to do. From one thread at a time. Throws std::logic_error for a driver with a thread,
+  // Progress::caller only: one turn of the loop; when nothing had arrived, a sleep of at most `max_wait`
+  // (negative: no limit) and another turn. From one thread at a time. Throws std::logic_error for a driver with a thread,
   // and in a forked child.
   void progress(base::Duration max_wait);
   // Readable when a CQ notification fired, or an event is waiting, or the driver died. Reset by

@@ -57,6 +57,7 @@ struct Driver::Impl {
   static void gather(const TxBatch::Slot& s, bool trailer, std::vector<uint8_t>& out);
 
   static constexpr size_t kTxPerLock = TxBatch::kMax, kHeldPerLock = 64, kMaxStuck = 4096, kMaxPaths = 65'536;
+  static constexpr int64_t kGapsPerSpin = 8;  // longer gaps: sleeping costs less than looking
   static constexpr base::Duration kBlockedRetry = base::Duration::micros(500);
 
   const uint32_t generation = fork_generation();
@@ -84,7 +85,7 @@ struct Driver::Impl {
   std::atomic<bool> stop{false}, sleeping{false};
 
   // Of the I/O thread.
-  uint32_t readable = UINT32_MAX;  // by plane index: the kernel said there is something
+  uint32_t readable = 0;           // by plane index: the kernel said there is something
   uint32_t writable = UINT32_MAX;  // by port: its sockets took the last packet
   base::Instant blocked_until = base::Instant::never();
   // Packets a socket had no room for: they go first once there is room. Nothing else is offered to their
@@ -94,7 +95,9 @@ struct Driver::Impl {
     std::vector<uint8_t> bytes;
   };
   std::deque<Stuck> stuck;
+  bool received = false;       // the last turn found datagrams
   base::Instant busy_until{};  // spinning pays until then
+  base::Duration usual_gap{};  // smoothed: how long there was nothing to do
   RxBatch rx;
   std::vector<engine::Datagram> batch;
   TxBatch tx;

@@ -26,7 +26,7 @@ int64_t clamp_mpr(uint32_t psns) { return std::clamp<int64_t>(psns, 1, SentWindo
 void Effects::clear() {
   valid = true;
   progress = nack_counted = fatal = false;
-  newly_bytes = nack_nominal = 0;
+  newly_bytes = nack_nominal = spurious_nominal = 0;
   rtt.reset();
   losses.clear();
   spurious = 0;

@@ -131,6 +131,7 @@ struct Effects {
   bool nack_counted = false;  // its nominal must leave inflight
   int64_t nack_nominal = 0;
   uint32_t spurious = 0;  // packets declared lost whose original arrived after all
+  int64_t spurious_nominal = 0;  // their sizes, which the declaration took out of inflight
   bool fatal = false;     // the QP must go to ERR; completions are already queued
   void clear();
 };

@@ -88,6 +88,7 @@ void Requester::Impl::note_late_original(const SackView& s, Effects& out) {
   if (s.has_cc && s.echo_timestamp != 0 && s.echo_timestamp == base::timestamp16(r->tx_time)) return;
   r->spurious = true;
   ++out.spurious;
+  out.spurious_nominal += r->nominal;
 }
 
 void Requester::Impl::acknowledge(int64_t seq, Effects& out) {
@@ -107,6 +108,7 @@ void Requester::Impl::acknowledge(int64_t seq, Effects& out) {
       if (declared_lost(r.cause) && !r.spurious) {
         r.spurious = true;  // never resent, so the transmission given up did arrive
         ++out.spurious;
+        out.spurious_nominal += r.nominal;
       }
       break;
   }

@@ -152,6 +152,8 @@ class SoftQPAttr:
     min_ack_timeout_ns: int | None = None
     reorder_min_time_ns: int | None = None
     base_rtt_ns: int | None = None
+    delay_mark_ns: int | None = None
+    """Queueing delay that counts as a congestion mark where the fabric sets none. RTR."""
     max_cwnd: int | None = None
 
 
