@@ -9,7 +9,8 @@
 
 namespace mrc::bindings {
 
-// Throws nb::type_error when it is no NetDriver, and ErrnoError (EBADF, ECHILD) when that is closed or forked.
+// Throws nb::type_error when it is no NetDriver, and ErrnoError (EBADF, ECHILD) when that is closed or
+// forked.
 std::shared_ptr<net::Driver> live_driver(nanobind::handle net_driver);
 
 }  // namespace mrc::bindings
