@@ -113,27 +113,37 @@ def receive_errors(fabric: Fabric) -> int:
     raise AssertionError("no such counter")
 
 
-@pytest.mark.xfail(reason="what the receiver's buffer drops demotes paths of the sender", strict=True)
-def test_a_full_receive_buffer_is_no_loss_of_the_network(planes: Planes) -> None:
-    """B33: 32 writers to one receiver whose buffer is small."""
-    fabric = planes(1, 9000)
+def incast(fabric: Fabric) -> tuple[Host, list[str]]:
+    """32 writers to one receiver whose buffer is small: the receiver, and the states of the writers' paths."""
     b, senders = Host(fabric.b), [Host(fabric.a) for _ in range(4)]
     (plane,) = b.ask("open", "fd00:1::2", rcvbuf=64 << 10)
-    assert 0 < plane["rcvbuf"] <= 256 << 10
+    assert 0 < plane["rcvbuf"] <= 256 << 10  # what was granted is read back
     port = b.ask("listen", 4 << 20)
     for s in senders:
         s.ask("open", "fd00:1::1", rcvbuf=64 << 10)
     conns = [(s, s.ask("connect", ["fd00:1::2"], port)) for s in senders for _ in range(8)]
-    for turn in range(8):
-        for s, c in conns[turn::8]:
-            s.post("stream", c, 1 << 20, 2)
-        for s, _ in conns[turn::8]:
-            s.answer()
-    time.sleep(2.0)
+    for s, c in conns:
+        s.ask("stream", c, 1 << 20, 2)
+    time.sleep(1.5)
     for s in senders:
         for stream in range(8):
-            assert s.ask("stop", stream)["error"] == ""
+            done = s.ask("stop", stream)
+            assert done["error"] == ""
+            assert done["bytes"] >= 2 << 20
+    return b, [p["state"] for s, c in conns for p in s.ask("paths", c)]
+
+
+def test_a_full_receive_buffer_is_counted_apart(planes: Planes) -> None:
+    """B33: everything arrives in the end, and what the buffer dropped is known."""
+    fabric = planes(1, 9000)
+    b, _ = incast(fabric)
     drops = b.ask("counters")["local_rx_drops"]
+    assert drops > 0
     assert drops == pytest.approx(receive_errors(fabric), rel=0.1, abs=10)
-    states = [p["state"] for s, c in conns for p in s.ask("paths", c)]
+
+
+@pytest.mark.xfail(reason="what the receiver's buffer drops demotes paths of the sender", strict=True)
+def test_a_full_receive_buffer_demotes_no_path(planes: Planes) -> None:
+    """B33."""
+    _, states = incast(planes(1, 9000))
     assert set(states) == {"good"}
