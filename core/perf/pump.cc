@@ -65,7 +65,7 @@ Errno Pump::start(const Job& job) {
 }
 
 void Pump::start_passive() {
-  active_ = false;
+  active_ = watching_ = false;
   begin();
 }
 
@@ -107,8 +107,11 @@ void Pump::rest(Duration most) {
   measuring_ = false;
   const Instant end = loop_.now() + most;
   for (Instant now; now < end;) {
-    loop_.with([&](Endpoint& e, Instant at) { reap(e, now = at); });
-    loop_.pause(end - now);
+    loop_.with([&](Endpoint& e, Instant at) {
+      reap(e, now = at);
+      look_at_arrivals(e, now);
+    });
+    loop_.pause(std::min(end, arrived_.due()) - now);
   }
 }
 
@@ -117,12 +120,16 @@ void Pump::step(Endpoint& e, Instant now) {
     first_step_ = false;
     result_.from = now;
     measuring_ = active_;
-    sent_ = arrived_ = Timeline(config_.bin);
+    sent_ = Timeline(config_.bin);
     sent_.start(now, 0);
+    if (!watching_) {
+      arrived_ = Timeline(config_.bin);
+      placed_before_ = config_.watch ? placed(e) : 0;
+    }
+    watching_ = !active_;
     if (active_ && job_.duration > Duration{}) deadline_ = now + job_.duration;
     for (size_t i = 0; i < lanes_.size() && !receives_posted_; ++i) refill(e, now, i, config_.recv_depth);
     receives_posted_ = true;
-    placed_before_ = config_.watch ? placed(e) : 0;
   }
   reap(e, now);
   if (measuring_ && (stopping_ || now >= deadline_)) close_window(now);
@@ -143,7 +150,8 @@ uint64_t Pump::placed(const Endpoint& e) const {
 
 // The passive end and both ends of a two-way test: how much the peer has written here.
 void Pump::look_at_arrivals(Endpoint& e, Instant now) {
-  if (!config_.watch || (!arrived_.due().is_never() && now < arrived_.due())) return;
+  // Bin by bin, and once more when it ends.
+  if (!config_.watch || (!stopping_ && !arrived_.due().is_never() && now < arrived_.due())) return;
   const uint64_t sum = placed(e);
   if (!arrived_.due().is_never()) return arrived_.note(now, sum);
   if (sum == placed_before_) return;

@@ -56,11 +56,11 @@ class Pump {
   // Begins a job with new counts. EINVAL: no depth, a depth * queue pairs beyond 2^24, or messages that do
   // not fit the windows; EBUSY: work of the last job is still in flight.
   engine::Errno start(const Job& job);
-  // Counts from now on what arrives, without sending.
+  // Counts from now on what arrives, without sending. A start() after it goes on with that count.
   void start_passive();
   // True when the job is done and nothing is in flight any more; comes back after `most` at the latest.
   bool run(Duration most);
-  // Between jobs: the transport gets its time, nothing is posted or counted. Takes `most`.
+  // After a job: the transport gets its time, nothing is posted, only arrivals are counted. Takes `most`.
   void rest(Duration most);
   // Posts no more; what is in flight is waited for but not counted.
   void stop();
@@ -99,7 +99,8 @@ class Pump {
   Loop loop_;
   PumpConfig config_;
   Job job_;
-  bool active_ = false, measuring_ = false, stopping_ = false, first_step_ = true, receives_posted_ = false;
+  bool active_ = false, measuring_ = false, stopping_ = false, first_step_ = true, receives_posted_ = false,
+       watching_ = false;
   std::vector<Lane> lanes_;
   std::vector<size_t> ready_;       // lanes that may post
   std::vector<int64_t> posted_at_;  // ns, by lane and work request modulo depth

@@ -243,6 +243,7 @@ void rally(uint32_t size, bool imm, uint64_t iters, bool own_thread = false) {
   r.size = size;
   r.imm = imm;
   REQUIRE(y.start(r) == 0);
+  y.run(Duration{});  // its receives are there before the first message is
   r.serve = true;
   r.iters = iters;
   r.warm_up = 5;

@@ -36,7 +36,6 @@ __all__ = ["Ends", "Local"]
 _HOLD_SECONDS = 10.0
 _LAT_DEPTH = 256
 _PATTERN = bytes(range(251)) * 4177
-_MIN_CWND = 16 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +142,7 @@ class Ends:
         remote = {p.number: p for p in peer.planes}
         planes = [PeerPlane(mine, remote[its].address, remote[its].udp_port, its) for mine, its in pairs]
         room = sum(remote[its].rcvbuf for _, its in pairs) // 4
-        window = max(room // self.plan.qps, _MIN_CWND, 2 * pmtu)
+        window = max(room // self.plan.qps, pmtu)
         for qp, psn, its_end in zip(self.qps, self._psns, peer.qps, strict=True):
             self._bring_up(qp, psn, its_end, planes, pmtu, window, peer.mpr_dest)
         self._make_traffic(peer)

@@ -32,6 +32,7 @@ _HANDSHAKE_SECONDS = 5.0
 _MAX_GUESTS = 32
 _TURN = 0.02
 _SILENCE = 30.0
+_ELSEWHERE = "another measurement is running"
 Tell = Callable[[str, dict[str, Any]], None]
 """Told what happens: "listening", "start", "row", "end", "refused", and its details."""
 
@@ -95,10 +96,11 @@ class Server:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
                 if self._busy:
                     await exchange.recv()  # its hello: closing with something unread would lose our answer
-                else:
-                    await shake.open()
-            if self._busy:
-                await shake.tell_error(BUSY, "another measurement is running")
+                    await shake.tell_error(BUSY, _ELSEWHERE)
+                    return
+                await shake.open()
+            if self._busy:  # since then
+                await shake.tell_error(BUSY, _ELSEWHERE)
                 return
             self._busy = True
             try:
@@ -165,9 +167,7 @@ class _Visit:
 
     def _drive(self, seconds: float = _TURN) -> None:
         """Drive the transport; a client that neither speaks nor sends is gone."""
-        if self._playing:
-            self._ends.turn(seconds)
-        else:
+        if not self._playing or self._ends.turn(seconds):
             self._ends.rest(seconds)
         now = time.monotonic()
         if not self._resting:
@@ -214,6 +214,8 @@ class _Visit:
         usage = mark.since()
         if plan.both:
             await self._drain()
+        ends.stop()
+        ends.turn(0.0)
         report = self._report(ends.result(), Counters.of(ends).since(before), usage)
         await talk.send("report", **report)
         return {"size": row.size, **report}

@@ -1,0 +1,255 @@
+"""Client and server over the loopback: every kind of measurement, and what must be refused. No figure is judged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+
+import pytest
+from tests.unit.perf.conftest import PLANES
+
+from softmrc.errors import PeerError
+from softmrc.perf import Local, Plan, Row, measure
+
+ROW_KEYS = {
+    "goodput_gbps", "msg_rate_mps", "lat_us", "cpu_s_per_gb", "seconds", "bytes", "rtx", "qps", "jain", "bins",
+    "per_plane", "per_ev", "qp_errors", "assumed_bad", "partial", "pmtu", "size", "op",
+}  # fmt: skip
+
+
+def go(server, plan, *rows, local=None, **options):
+    mine = Local(**{"planes": tuple(p.replace(".6", ".7") for p in PLANES), "evs": 4, **(local or {})})
+    return asyncio.run(measure("127.0.0.61", server.port, mine, plan, rows, **options))
+
+
+def check(result, plan):
+    assert result.keys() >= ROW_KEYS
+    assert result["lat_us"].keys() >= {"min", "p50", "p90", "p99", "p999", "max"}
+    assert result["qp_errors"] == result["errors"] == 0
+    assert not result["partial"]
+    assert sum(p["share"] for p in result["per_plane"]) == pytest.approx(1, abs=1e-4)
+    assert {p["plane"] for p in result["per_plane"]} == {1, 2}
+    assert len(result["per_ev"]) == 8
+    assert 0 < result["jain"] <= 1
+    assert result["bins"]["width_ms"] == 100
+    json.dumps(result)
+
+
+@pytest.mark.parametrize("op", ["write", "write_imm"])
+@pytest.mark.parametrize("both", [False, True])
+def test_four_queue_pairs_several_sizes(serve, op, both):
+    server = serve(once=True)
+    plan = Plan(op=op, qps=4, depth=8, both=both, size=20_000, region=200_000)
+    rows = [Row(size=size, iters=20) for size in (1, 700, 20_000)]
+    results = go(server, plan, *rows)
+    assert [r["size"] for r in results] == [1, 700, 20_000]
+    for result in results:
+        check(result, plan)
+        assert result["iters"] == 80
+        assert result["bytes"] == 80 * result["size"] * (2 if both else 1)
+        if both:
+            assert result["to_peer"]["bytes"] == result["from_peer"]["bytes"] == 80 * result["size"]
+    assert server.join()
+    assert server.names() == ["listening", "start", "row", "row", "row", "row", "end"]
+    arrived = server.told[-2][1]["arrived"]
+    assert sum(arrived["bytes"]) + arrived["rest"] == 80 * 20_000
+
+
+@pytest.mark.parametrize("progress", ["caller", "thread"])
+@pytest.mark.parametrize("size", [1, 64, 20_000])
+def test_latency(serve, progress, size):
+    server = serve(progress=progress)
+    plan = Plan(op="lat", size=size, region=size)
+    (result,) = go(server, plan, Row(size=size, iters=40))
+    check(result, plan)
+    assert result["iters"] == 40
+    assert 0 < result["lat_us"]["min"] <= result["lat_us"]["p50"] <= result["lat_us"]["max"]
+    assert result["one_way_us"]["min"] == pytest.approx(result["lat_us"]["min"] / 2, abs=0.002)
+
+
+def test_a_thread_at_either_end_only(serve):
+    plan = Plan(op="lat", size=8, region=8)
+    (result,) = go(serve(progress="thread"), plan, Row(size=8, iters=20))
+    assert result["iters"] == 20
+    (result,) = go(serve(), plan, Row(size=8, iters=20), local={"progress": "thread"})
+    assert result["iters"] == 20
+
+
+def test_a_duration_and_progress(serve):
+    seen = []
+    plan = Plan(qps=2, depth=4, size=4096, region=1 << 20)
+    row = Row(size=4096, duration=0.35)
+    (result,) = go(
+        serve(), plan, row, progress=lambda row, elapsed, moved: seen.append((row, elapsed, moved))
+    )
+    check(result, plan)
+    assert result["seconds"] >= 0.35
+    assert result["bytes"] > 0
+    assert len(result["bins"]["bytes"]) >= 3
+    assert result["bins"]["at"] == "receiver"
+    assert seen
+    assert all(r == row for r, _, _ in seen)
+
+
+def test_idle_queue_pairs(serve):
+    (result,) = go(serve(), Plan(op="idle", qps=10, size=1, region=1), Row(size=1, duration=0.2))
+    assert result["bytes"] == 0
+    assert result["cpu_s_per_gb"] is None
+    assert result["qp_errors"] == 0
+
+
+def test_one_client_after_another(serve):
+    server = serve()
+    for _ in range(2):
+        (result,) = go(server, Plan(size=8, region=8), Row(size=8, iters=5))
+        assert result["iters"] == 5
+
+
+def test_a_token_is_asked_for(serve):
+    server = serve(token=b"secret")
+    plan, row = Plan(size=8, region=8), Row(size=8, iters=5)
+    with pytest.raises(PeerError, match="token"):
+        go(server, plan, row)
+    with pytest.raises(PeerError, match="token"):
+        go(server, plan, row, token=b"guess")
+    (result,) = go(server, plan, row, token=b"secret")
+    assert result["iters"] == 5
+
+
+def test_nobody_listens(serve):
+    server = serve()
+    server.stop()
+    with pytest.raises(PeerError, match="nobody answers"):
+        go(server, Plan(), Row(size=8, iters=1), timeout=0.2)
+
+
+def test_no_plane_in_common(serve):
+    with pytest.raises(PeerError, match="address family"):
+        go(serve(), Plan(size=8, region=8), Row(size=8, iters=1), local={"planes": ("::1",)})
+
+
+def test_interrupted_rows_are_partial(serve):
+    server = serve()
+    plan = Plan(depth=4, size=4096, region=4096)
+
+    async def main():
+        task = None
+
+        def progress(row, elapsed, moved):
+            task.cancel()
+
+        mine = Local(planes=("127.0.0.71", "127.0.0.72"), evs=4)
+        rows = [Row(size=4096, duration=60), Row(size=64, duration=60)]
+        task = asyncio.create_task(measure("127.0.0.61", server.port, mine, plan, rows, progress=progress))
+        return await task
+
+    (result,) = asyncio.run(main())
+    assert result["partial"]
+    assert result["size"] == 4096
+    assert 0 < result["seconds"] < 60
+    (again,) = go(server, plan, Row(size=8, iters=5))
+    assert again["iters"] == 5
+
+
+def speak(server, *messages, answers):
+    """Say messages as a client without manners; return what is answered."""
+
+    async def main():
+        reader, writer = await asyncio.open_connection("127.0.0.61", server.port)
+        got = []
+        try:
+            for message in messages:
+                body = message if isinstance(message, bytes) else json.dumps(message).encode()
+                writer.write(struct.pack(">I", len(body)) + body)
+            for _ in range(answers):
+                (length,) = struct.unpack(">I", await reader.readexactly(4))
+                got.append(json.loads(await reader.readexactly(length)))
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+            await writer.wait_closed()
+        return got
+
+    return asyncio.run(main())
+
+
+HELLO = {
+    "type": "hello", "software": "x", "versions": 1, "capabilities": ["mailbox-1"], "requires": [], "nonce": "0" * 64,
+    "auth": False,
+}  # fmt: skip
+PLAN = Plan(size=8, region=8).to_json()
+PLANE = {"number": 1, "address": "127.0.0.71", "udp_port": 9, "mtu": 1500, "rcvbuf": 100_000}
+OFFER = {
+    "planes": [PLANE], "qps": [[17, 5]], "addr": 4096, "rkey": 7, "length": 8, "pmtu": 1024, "mpr_dest": 8, "host": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"plan": {**PLAN, "region": 1 << 40}}, "region"),
+        ({"plan": {**PLAN, "qps": 4096, "depth": 8192}}, "more than"),
+        ({"plan": None}, "malformed"),
+        ({"offer": {**OFFER, "qps": [[17, 5]] * 2}}, "queue pairs"),
+        ({"offer": {**OFFER, "planes": [{**PLANE, "address": "::"}]}}, "address"),
+        ({"offer": {**OFFER, "length": 4}}, "less memory"),
+        ({"offer": {**OFFER, "planes": [{**PLANE, "address": "fd00::1"}]}}, "address family"),
+        ({"step": "row"}, "out of step"),
+    ],
+)
+def test_hostile_clients_are_refused_with_a_reason(serve, changes, words):
+    server = serve()
+    asked = {
+        "type": "perf",
+        "step": "open",
+        "plan": {**PLAN, "size": 5},
+        "offer": OFFER,
+        "imm": False,
+        **changes,
+    }
+    answers = speak(server, HELLO, asked, answers=2)
+    assert answers[0]["type"] == "hello"
+    assert answers[1]["type"] == "error"
+    assert words in answers[1]["message"]
+    (result,) = go(server, Plan(size=8, region=8), Row(size=8, iters=5))
+    assert result["iters"] == 5
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        None,
+        {"size": 9, "iters": 1, "duration_us": 0},
+        {"size": 8, "iters": 0, "duration_us": 0},
+        {"size": "8"},
+    ],
+)
+def test_hostile_rows_are_refused(serve, row):
+    asked = {"type": "perf", "step": "open", "plan": PLAN, "offer": OFFER, "imm": False}
+    answers = speak(
+        serve(), HELLO, asked, {"type": "perf", "step": "row", "row": row, "imm": False}, answers=3
+    )
+    assert [a["type"] for a in answers] == ["hello", "perf", "error"]
+
+
+def test_a_second_client_is_told_to_wait(serve):
+    server = serve()
+
+    async def main():
+        reader, writer = await asyncio.open_connection("127.0.0.61", server.port)
+        asked = {"type": "perf", "step": "open", "plan": PLAN, "offer": OFFER, "imm": False}
+        for message in (HELLO, asked):
+            body = json.dumps(message).encode()
+            writer.write(struct.pack(">I", len(body)) + body)
+        for _ in range(2):
+            (length,) = struct.unpack(">I", await reader.readexactly(4))
+            await reader.readexactly(length)
+        mine = Local(planes=("127.0.0.71",), evs=1)
+        with pytest.raises(PeerError, match="another measurement"):
+            await measure("127.0.0.61", server.port, mine, Plan(), [Row(size=8, iters=1)], timeout=0.1)
+        writer.close()
+        await writer.wait_closed()
+
+    asyncio.run(main())
