@@ -97,7 +97,7 @@ async def _dial(host: str, port: int, token: bytes | None, timeout: float) -> tu
         try:
             exchange = TcpExchange(*await asyncio.wait_for(asyncio.open_connection(host, port), timeout))
         except (OSError, TimeoutError) as error:
-            why = f"nobody answers at {host} port {port}: {error or 'no answer in time'}"
+            why = f"nobody answers at {host} port {port}: {str(error) or 'no answer in time'}"
         else:
             shake = Handshake(exchange, initiator=True, software=SOFTWARE, token=token)
             try:

@@ -86,6 +86,9 @@ class Server:
             self._tell("listening", {"port": port, "planes": hosts})
             await self._ended
 
+    def _taken(self) -> bool:
+        return self._busy
+
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         exchange = TcpExchange(reader, writer)
         self._guests += 1
@@ -94,12 +97,12 @@ class Server:
                 return
             shake = Handshake(exchange, initiator=False, software=SOFTWARE, token=self._token)
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
-                if self._busy:
+                if self._taken():
                     await exchange.recv()  # its hello: closing with something unread would lose our answer
                     await shake.tell_error(BUSY, _ELSEWHERE)
                     return
                 await shake.open()
-            if self._busy:  # since then
+            if self._taken():  # since then
                 await shake.tell_error(BUSY, _ELSEWHERE)
                 return
             self._busy = True

@@ -1,0 +1,134 @@
+"""`softmrc perf` as a command: output, exit codes, interrupts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from softmrc.cli.app import app
+from softmrc.cli.perf import _bytes
+from softmrc.errors import UsageError
+
+CLIENT = [sys.executable, "-m", "softmrc.cli.app", "perf"]
+
+
+def client(server, *options):
+    words = ["127.0.0.61", "--port", str(server.port), "--planes", "127.0.0.71,127.0.0.72", "--evs", "4"]
+    return [*CLIENT, *words, *options]
+
+
+def run(server, *options):
+    return subprocess.run(client(server, *options), capture_output=True, text=True, check=False, timeout=50)
+
+
+def test_one_size_as_json_is_the_row_itself_and_a_list_of_it(serve):
+    done = run(serve(), "-s", "4k", "-n", "20", "-q", "2", "-t", "4", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["size"] == 4096
+    assert found["bytes"] == 2 * 20 * 4096
+    assert found["rows"] == [{k: v for k, v in found.items() if k != "rows"}]
+
+
+def test_the_sweep_is_the_default(serve):
+    done = run(serve(), "-n", "2", "-t", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert [r["size"] for r in rows] == [2**n for n in range(1, 24)]
+    assert all(r["iters"] == 2 for r in rows)
+
+
+def test_tables(serve):
+    server = serve()
+    done = run(server, "-s", "4k", "-n", "20", "--report-per-port")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("RDMA write: 1 QP")
+    assert lines[1].split()[:2] == ["bytes", "iterations"]
+    assert lines[2].split()[:2] == ["4096", "20"]
+    assert sum(line.startswith("plane 1 EV ") for line in lines) == 4
+    done = run(server, "--op", "lat", "-s", "8", "-n", "20")
+    assert "there and back" in done.stdout
+    assert done.stdout.splitlines()[2].split()[:2] == ["8", "20"]
+
+
+def test_interrupts_print_what_there_is(serve):
+    server = serve()
+    words = client(server, "-s", "4k", "-D", "60", "--json")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            # The first row proves the path; what works on after it is the measurement.
+            _wait(process, lambda: "row" in server.names())
+            begun = _cpu(process.pid)
+            _wait(process, lambda: _cpu(process.pid) > begun + 0.3)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=40)
+        finally:
+            process.kill()
+    assert process.returncode == 130, err
+    found = json.loads(out)
+    assert found["partial"]
+    assert 0 < found["seconds"] < 60
+    assert found["bytes"] > 0
+
+
+def _wait(process, ready):
+    while not ready():
+        assert process.poll() is None
+        os.sched_yield()
+
+
+def _cpu(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["127.0.0.1", "-s", "x"], 2, "--size takes bytes"),
+        (["127.0.0.1", "-s", "8", "-a"], 2, "one size"),
+        (["127.0.0.1", "--op", "read"], 2, "op is one of"),
+        (["127.0.0.1", "-q", "5000", "-s", "8"], 2, "qps is 1 to 4096"),
+        (["127.0.0.1", "-D", "0", "-s", "8"], 2, "--duration"),
+        (["127.0.0.1", "-D", "nan", "-s", "8"], 2, "duration"),
+        (["127.0.0.1", "-m", "100", "-s", "8"], 2, "pmtu"),
+        (["127.0.0.1", "--region-size", "4g", "-s", "8"], 2, "region is"),
+        (["127.0.0.1", "--planes", "x", "-s", "8"], 2, "not an IPv4 or IPv6 address"),
+        (["127.0.0.1", "--port", "1", "--timeout", "0.1", "-s", "8"], 3, "nobody answers"),
+        (["--planes", "203.0.113.1", "--once"], 1, "203.0.113.1"),
+        (["127.0.0.1", "--token", "", "-s", "8"], 2, "empty token"),
+    ],
+)
+def test_errors_say_what_and_how(words, code, text):
+    result = CliRunner().invoke(app, ["perf", *words])
+    assert result.exit_code == code, result.output
+    assert text in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_port_that_is_taken(serve):
+    server = serve()
+    result = CliRunner().invoke(app, ["perf", "--planes", "127.0.0.61", "--port", str(server.port)])
+    assert result.exit_code == 1
+    assert "in use" in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("0", 0), ("65536", 65536), ("64k", 65536), ("1M", 1 << 20), ("2g", 2 << 30)]
+)
+def test_sizes_as_people_write_them(text, count):
+    assert _bytes(text, "size") == count
+
+
+@pytest.mark.parametrize("text", ["", "k", "-1", "1.5k", "1t", "٣", "1" * 13])
+def test_sizes_as_nobody_should(text):
+    with pytest.raises(UsageError):
+        _bytes(text, "size")
