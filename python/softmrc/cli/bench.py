@@ -59,11 +59,12 @@ def bench(
         default_repeat, default_seconds = (1, 1.0) if quick else (5, 3.0)
         repeat = default_repeat if repeat is None else repeat
         seconds = default_seconds if seconds is None else seconds
-        results, interrupted = _measure(chosen, repeat, seconds, quick)
+        # What a program reads stays one object; people see each row as it is done.
+        results, interrupted = _measure(chosen, repeat, seconds, quick, note if json else typer.echo)
     if json:
         put_json({"partial": interrupted, "quick": quick, "rows": [r.to_json() for r in results]})
     else:
-        _print(results, interrupted)
+        _sum_up(results, interrupted)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     if any(r.ok is False for r in results):
@@ -95,11 +96,13 @@ def _list(chosen: Sequence[Row], json: bool) -> None:
         typer.echo(f"{line['name']:18} {line['about']} {line['sense']} {line['target']:g}{skip}")
 
 
-def _measure(rows: Sequence[Row], repeat: int, seconds: float, quick: bool) -> tuple[list[RowResult], bool]:
+def _measure(
+    rows: Sequence[Row], repeat: int, seconds: float, quick: bool, put: Callable[[str], None]
+) -> tuple[list[RowResult], bool]:
     from softmrc.bench import Settings, run_rows
 
     results: list[RowResult] = []
-    with _progress(len(rows)) as (say, advance):
+    with _progress(len(rows), put) as (say, advance):
 
         def done(result: RowResult) -> None:
             results.append(result)
@@ -114,27 +117,31 @@ def _measure(rows: Sequence[Row], repeat: int, seconds: float, quick: bool) -> t
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[RowResult], None]]]:
-    """Show what is being measured on stderr: a bar on a terminal, a line a row elsewhere."""
+def _progress(
+    total: int, put: Callable[[str], None]
+) -> Iterator[tuple[Callable[[str], None], Callable[[RowResult], None]]]:
+    """Put a line a row, and on a terminal a bar below that says what is being measured."""
     if not sys.stderr.isatty():
-        yield (lambda _: None), (lambda result: note(_line(result)))
+        yield (lambda _: None), (lambda result: put(_line(result)))
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True, highlight=False)
     columns = (
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.description}"),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    console = Console(stderr=True, highlight=False)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
         task = bar.add_task("", total=total)
 
         def advance(result: RowResult) -> None:
-            console.print(_line(result), markup=False)
+            bar.stop()  # the line takes the place of the bar, whichever stream it goes to
+            put(_line(result))
             bar.advance(task)
+            bar.start()
 
         yield (lambda text: bar.update(task, description=text)), advance
 
@@ -152,9 +159,7 @@ def _line(result: RowResult) -> str:
     return f"{mark:4}  {result.name:18} {judged}   {result.about}{figures}{more}"
 
 
-def _print(results: list[RowResult], interrupted: bool) -> None:
-    for result in results:
-        typer.echo(_line(result))
+def _sum_up(results: list[RowResult], interrupted: bool) -> None:
     counts = {ok: sum(r.ok is ok for r in results) for ok in (True, False, None)}
     tail = ", interrupted" if interrupted else ""
     typer.echo(f"\n{counts[True]} met, {counts[False]} missed, {counts[None]} skipped{tail}")
