@@ -189,9 +189,11 @@ class _Session:
         await self._begin(row, imm=imm, warm_up=warm_up)
         mark = Usage.now()
         partial = await self._run_to_end(row, mark)
-        usage, after = mark.since(), Counters.of(ends)
+        usage = mark.since()
         raw, sent = self._raw(mark, usage)
+        # The peer may still be sending: many counters take long to read, and it would wait for acknowledgements.
         report = None if partial else await self._finish()
+        after = Counters.of(ends)
         return row_result(
             ends.plan, row, pmtu=ends.pmtu, raw=raw, sent=sent, counters=after.since(before), usage=usage,
             report=report, same_host=self._same_host, partial=partial,

@@ -21,7 +21,7 @@ MAX_REGION = 1 << 30
 BIN_MS = 100
 """Width of the bins in which arrivals are counted."""
 _MAX_SIZE = MAX_REGION
-_MAX_QPS = 4096
+_MAX_QPS = 2048
 _MAX_DEPTH = 8192
 _MAX_IN_FLIGHT = 1 << 18
 _MAX_SECONDS = 86400

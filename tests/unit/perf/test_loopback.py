@@ -190,7 +190,7 @@ OFFER = {
     ("changes", "words"),
     [
         ({"plan": {**PLAN, "region": 1 << 40}}, "region"),
-        ({"plan": {**PLAN, "qps": 4096, "depth": 8192}}, "more than"),
+        ({"plan": {**PLAN, "qps": 2048, "depth": 8192}}, "more than"),
         ({"plan": None}, "malformed"),
         ({"offer": {**OFFER, "qps": [[17, 5]] * 2}}, "queue pairs"),
         ({"offer": {**OFFER, "planes": [{**PLANE, "address": "::"}]}}, "address"),

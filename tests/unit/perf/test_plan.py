@@ -34,8 +34,8 @@ JSON = st.recursive(
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"op": "read"}, {"qps": 0}, {"qps": 4097}, {"depth": 0}, {"depth": 8193}, {"size": 0},
-        {"region": MAX_REGION + 1}, {"size": 8192, "region": 4096}, {"qps": 4096, "depth": 128},
+        {"op": "read"}, {"qps": 0}, {"qps": 2049}, {"depth": 0}, {"depth": 8193}, {"size": 0},
+        {"region": MAX_REGION + 1}, {"size": 8192, "region": 4096}, {"qps": 2048, "depth": 129},
         {"op": "lat", "qps": 2}, {"op": "lat", "both": True},
         {"op": "idle", "both": True}, {"ev_run": 4097}, {"ev_run": -1},
     ],
