@@ -156,6 +156,7 @@ class PerfPump : public Traffic {
     r.read("depth", j.depth);
     r.read("iters", j.iters);
     r.read("duration_ns", j.duration);
+    r.read("region", j.region);
     r.finish();
     if (imm) j.op = reliability::WrOpcode::rdma_write_imm;
     return j;
@@ -238,7 +239,7 @@ void bind_perf(nb::module_& m) {
            nb::arg("config"), nb::arg("source"),
            "config: {cq, qpns, lkey, rkey, target_addr, target_length, recv_depth, own_thread, watch, "
            "bin_ns}")
-      .def("start", &PerfPump::start, nb::arg("job"), "job: {imm, size, depth, iters, duration_ns}")
+      .def("start", &PerfPump::start, nb::arg("job"), "job: {imm, size, depth, iters, duration_ns, region}")
       .def("start_passive", &PerfPump::start_passive, "only count what arrives")
       .def("run", &PerfPump::run, nb::arg("most_ns"), "True when the job is done and nothing is in flight")
       .def("rest", &PerfPump::rest, nb::arg("most_ns"), "drive the transport between jobs")

@@ -28,9 +28,10 @@ Pump::Pump(net::Driver& driver, PumpConfig config)
 
 // Queue pairs get equal parts; where the whole is too small for that, parts overlap.
 Window Pump::part(const Window& whole, size_t lane) const {
-  const uint64_t share = whole.length / lanes_.size() / kAlign * kAlign;
+  const uint64_t walked = job_.region == 0 ? whole.length : std::min(job_.region, whole.length);
+  const uint64_t share = walked / lanes_.size() / kAlign * kAlign;
   const uint64_t length = std::max<uint64_t>(share, job_.size);
-  const uint64_t room = whole.length - length;
+  const uint64_t room = std::max(walked, length) - length;
   const uint64_t at = room == 0 ? 0 : std::min(lane * length, room);
   return Window{whole.addr + at, length};
 }

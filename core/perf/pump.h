@@ -37,6 +37,7 @@ struct Job {
   uint32_t depth = 1;   // messages in flight on each queue pair
   uint64_t iters = 0;   // messages on each queue pair; 0: no limit
   Duration duration{};  // 0: no limit
+  uint64_t region = 0;  // bytes of each window that are walked; 0: all
 };
 
 // What was measured: between the first post and the end of the duration, or the last completion.

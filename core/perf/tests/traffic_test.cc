@@ -191,6 +191,29 @@ TEST_CASE("pump: a duration ends it; stop ends it; work in flight forbids anothe
   CHECK(y.run(kTurn));
 }
 
+TEST_CASE("pump: a job writes inside its region and nowhere else") {
+  constexpr size_t kBytes = 32 * 1024, kRegion = 4096;
+  auto [a, b] = sides(kBytes, 3);
+  std::fill(a.memory.begin(), a.memory.end(), uint8_t{7});
+  Pump x(*a.driver, pump_config(a, b)), y(*b.driver, pump_config(b, a));
+  y.start_passive();
+  Job job;
+  job.size = 100;
+  job.depth = 4;
+  job.iters = 40;
+  job.region = kRegion;
+  REQUIRE(x.start(job) == 0);
+  REQUIRE(finish(x, y, false));
+  const uint8_t* landed = b.memory.data() + kBytes;
+  size_t written = 0;
+  for (size_t i = 0; i < kBytes; ++i) {
+    written += landed[i] == 7;
+    if (landed[i] != 0) CHECK(i < kRegion);
+  }
+  // Three parts of 1,344 bytes take ten messages of 100 each, 128 apart.
+  CHECK_EQ(written, 3u * 10 * 100);
+}
+
 TEST_CASE("pump: what does not fit is refused") {
   auto [a, b] = sides(4096, 1);
   Pump x(*a.driver, pump_config(a, b));

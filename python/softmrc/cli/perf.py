@@ -31,13 +31,12 @@ _UNITS = {"k": 10, "m": 20, "g": 30}
 
 def perf(
     host: Annotated[
-        str | None, typer.Argument(metavar="[HOST]", help="Where the server runs; none: be the server.")
+        str | None,
+        typer.Argument(metavar="[HOST[,HOST...]]", help="Addresses of the server; none: be the server."),
     ] = None,
     planes: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDR[,ADDR...]", help="Local addresses, one per plane; none: by route, or all."
-        ),
+        typer.Option(metavar="ADDR[,ADDR...]", help="Local addresses, one per plane; none: by route."),
     ] = None,
     port: Annotated[int, typer.Option("-p", "--port", min=0, max=65535, help="TCP port of set-up.")] = _PORT,
     op: Annotated[str, typer.Option(help="write, write_imm, lat (ping-pong) or idle.")] = "write",
@@ -92,15 +91,15 @@ def perf(
 
         quiet_library()
         secret = token_bytes(token)
+        mine, toward, targets = _ways(planes, host)
         local = Local(
-            planes=tuple(_planes(planes, host)), evs=evs, spin_us=spin_us, progress=progress, batching=batching,
-            pmtu=mtu,
-        )  # fmt: skip
+            planes=tuple(mine), evs=evs, spin_us=spin_us, progress=progress, batching=batching, pmtu=mtu
+        )
         if host is None:
             _serve(local, port, secret, once, json)
             return
         plan, rows = _plan(op, size, sweep, iters, duration, qps, depth, both, ev_run, region_size)
-        results = _measure(host, port, local, plan, rows, secret, timeout, json)
+        results = _measure(targets, port, local, plan, rows, toward, secret, timeout, json)
         if json:
             put_json({**results[0], "rows": results} if len(results) == 1 else {"op": op, "rows": results})
         else:
@@ -121,20 +120,17 @@ def _bytes(text: str, name: str) -> int:
     return int(digits) << shift
 
 
-def _planes(planes: str | None, host: str | None) -> list[str]:
-    from softmrc.cli.host import inspect
-    from softmrc.errors import UsageError
+def _ways(planes: str | None, host: str | None) -> tuple[list[str], list[str], list[str]]:
+    """Return our planes, the addresses they lead to (none: the server's order tells), and whom to dial."""
     from softmrc.transfer.addresses import local_address_for, parse_address_list
 
-    if planes is not None:
-        return parse_address_list(planes)
-    if host is not None:
-        return [local_address_for(host)[0]]
-    found = [p for p in inspect().planes if p.up and not p.link_local]
-    real = [p.address for p in found if not p.loopback] or [p.address for p in found]
-    if not real:
-        raise UsageError("this host has no address that is up; give --planes")
-    return list(dict.fromkeys(real))
+    given = parse_address_list(planes) if planes is not None else []
+    if host is None:
+        return given, [], []
+    routes = [local_address_for(h.strip()) for h in host.split(",") if h.strip()]
+    targets = [remote for _, remote in routes]
+    mine = given or [local for local, _ in routes]
+    return mine, targets if len(mine) == len(targets) else [], targets
 
 
 def _plan(
@@ -156,12 +152,13 @@ def _plan(
         op=op, qps=qps, depth=depth, both=both, size=max(sizes), ev_run=ev_run,
         region=region_for(max(sizes), qps, region),
     )  # fmt: skip
-    return plan, [Row(size=s, iters=iters, duration=duration) for s in sizes]
+    walked = {s: region_for(s, qps, region) for s in sizes}
+    return plan, [Row(size=s, iters=iters, duration=duration, region=walked[s]) for s in sizes]
 
 
 def _measure(
-    host: str, port: int, local: Local, plan: Plan, rows: list[Row], token: bytes | None, timeout: float,
-    json: bool,
+    hosts: list[str], port: int, local: Local, plan: Plan, rows: list[Row], toward: list[str],
+    token: bytes | None, timeout: float, json: bool,
 ) -> list[dict[str, Any]]:  # fmt: skip
     from softmrc.perf import measure
 
@@ -185,7 +182,7 @@ def _measure(
     show = not json and sys.stderr.isatty()
     return asyncio.run(
         measure(
-            host, port, local, plan, rows, token=token, timeout=timeout,
+            hosts, port, local, plan, rows, toward=toward, token=token, timeout=timeout,
             progress=progress if show else None, on_row=on_row if show else None,
         )
     )  # fmt: skip
@@ -222,8 +219,11 @@ def _serve(local: Local, port: int, token: bytes | None, once: bool, json: bool)
         if json:
             put_json({"event": what, **details})
         elif what == "listening":
-            note(f"listening on port {details['port']}, planes {', '.join(details['planes'])}")
-            note(f"measure with: softmrc perf {details['planes'][0]} --port {details['port']}")
+            shown = details["planes"]
+            note(
+                f"listening on port {details['port']}, {'planes ' + ', '.join(shown) if shown else 'every address'}"
+            )
+            note(f"measure with: softmrc perf {','.join(shown) or 'HOST'} --port {details['port']}")
         elif what == "start":
             note(
                 f"{details['peer']}: {details['op']}, {details['qps']} QP, messages up to {details['size']} bytes"

@@ -32,25 +32,27 @@ Progress = Callable[[Row, float, int], None]
 
 
 async def measure(
-    host: str,
+    hosts: str | Sequence[str],
     port: int,
     local: Local,
     plan: Plan,
     rows: Sequence[Row],
     *,
+    toward: Sequence[str] = (),
     token: bytes | None = None,
     timeout: float = 10.0,
     progress: Progress | None = None,
     on_row: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Measure rows with the server at `host`.
+    """Measure rows with a server.
 
     Args:
-        host: where it listens.
+        hosts: where it listens; the first that answers is taken.
         port: its TCP port.
         local: what this end decides for itself.
         plan: what holds for all rows.
         rows: what is measured, in order.
+        toward: addresses of the server that our planes lead to, in their order; none: it goes by its own order.
         token: shared secret.
         timeout: seconds to wait for a server that is not there yet, or is busy.
         progress: called while a row runs.
@@ -64,10 +66,11 @@ async def measure(
     """
     ends = Ends(local, plan, receives=plan.both, sends=plan.op != "idle")
     try:
-        exchange, shake = await _dial(host, port, token, timeout)
+        names = [hosts] if isinstance(hosts, str) else list(hosts)
+        exchange, shake = await _dial(names, port, token, timeout)
         talk = Talk(shake)
         try:
-            return await _run_all(_Session(talk, ends, progress), rows, on_row)
+            return await _run_all(_Session(talk, ends, toward, progress), rows, on_row)
         finally:
             await talk.close()
             await exchange.close()
@@ -90,40 +93,46 @@ async def _run_all(
     return results
 
 
-async def _dial(host: str, port: int, token: bytes | None, timeout: float) -> tuple[TcpExchange, Handshake]:
+async def _dial(
+    hosts: Sequence[str], port: int, token: bytes | None, timeout: float
+) -> tuple[TcpExchange, Handshake]:
     """Connect and prove; a server that is not there yet, or busy, is tried again until the time is over."""
     end = time.monotonic() + timeout
+    why = "no host was given"
     while True:
-        try:
-            exchange = TcpExchange(*await asyncio.wait_for(asyncio.open_connection(host, port), timeout))
-        except (OSError, TimeoutError) as error:
-            why = f"nobody answers at {host} port {port}: {str(error) or 'no answer in time'}"
-        else:
-            shake = Handshake(exchange, initiator=True, software=SOFTWARE, token=token)
+        for host in hosts:
             try:
-                await asyncio.wait_for(shake.open(), _PATIENCE)
-                return exchange, shake
+                return await _try(host, port, token, timeout)
             except Refused as refusal:
-                await exchange.close()
                 if refusal.code != BUSY:
                     raise
                 why = str(refusal)
-            except TimeoutError:
-                await exchange.close()
-                raise PeerError(f"{host} port {port} does not answer like softmrc") from None
-            except BaseException:
-                await exchange.close()
-                raise
+            except (OSError, TimeoutError) as error:
+                why = f"nobody answers at {host} port {port}: {str(error) or 'no answer in time'}"
         if time.monotonic() >= end:
             raise PeerError(why)
         await asyncio.sleep(random.uniform(0.05, 0.2))
 
 
+async def _try(host: str, port: int, token: bytes | None, timeout: float) -> tuple[TcpExchange, Handshake]:
+    exchange = TcpExchange(*await asyncio.wait_for(asyncio.open_connection(host, port), timeout))
+    shake = Handshake(exchange, initiator=True, software=SOFTWARE, token=token)
+    try:
+        await asyncio.wait_for(shake.open(), _PATIENCE)
+    except TimeoutError:
+        await exchange.close()
+        raise PeerError(f"{host} port {port} does not answer like softmrc") from None
+    except BaseException:
+        await exchange.close()
+        raise
+    return exchange, shake
+
+
 class _Session:
     """The rows of one plan with one server."""
 
-    def __init__(self, talk: Talk, ends: Ends, progress: Progress | None) -> None:
-        self._talk, self._ends, self._progress = talk, ends, progress
+    def __init__(self, talk: Talk, ends: Ends, toward: Sequence[str], progress: Progress | None) -> None:
+        self._talk, self._ends, self._toward, self._progress = talk, ends, toward, progress
         self._same_host = False
         self._imm = ends.plan.op == "write_imm"
 
@@ -131,7 +140,7 @@ class _Session:
         """Offer, be offered, connect, and see a packet come through."""
         ends, talk = self._ends, self._talk
         mine = ends.offer()
-        await talk.send("open", plan=ends.plan.to_json(), offer=mine.to_json(), imm=ends.needs_immediates)
+        await talk.send("open", plan=ends.plan.to_json(), offer=mine.to_json(), toward=list(self._toward))
         answer = await talk.next("opened", timeout=_PATIENCE)
         theirs = PerfOffer.from_json(answer.get("offer"), ends.plan.qps)
         pairs = pair_planes(mine.planes, theirs.planes)

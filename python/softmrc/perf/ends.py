@@ -43,7 +43,7 @@ class Local:
     """What one end decides for itself."""
 
     planes: tuple[str, ...]
-    """Local addresses."""
+    """Local addresses; a server without any uses those its client reached."""
     evs: int = 16
     """Entropy values of each plane, 1 to 4096."""
     spin_us: int = 50
@@ -220,7 +220,7 @@ class Ends:
             elif self.pump is not None:
                 self.pump.start({
                     "imm": imm, "size": row.size, "depth": self.plan.depth, "iters": row.iters,
-                    "duration_ns": row.duration_ns,
+                    "duration_ns": row.duration_ns, "region": row.region,
                 })  # fmt: skip
 
     def start_passive(self) -> None:

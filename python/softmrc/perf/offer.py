@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from softmrc.endpoint.offer import PlaneOffer, QpOffer
 from softmrc.errors import PeerError
 from softmrc.perf.plan import MAX_REGION, integer
 
-__all__ = ["PerfOffer", "agree_pmtu"]
+__all__ = ["PerfOffer", "agree_pmtu", "read_toward"]
 
 _MAX_PLANES = 31
 # IP and UDP headers, and all that MRC puts around a payload (reference 2.1).
@@ -72,6 +73,20 @@ class PerfOffer:
             mpr_dest=integer(data, "mpr_dest", 1, 32),
             host=host,
         )
+
+
+def read_toward(data: Any) -> list[str]:
+    """Return the addresses a client means by its planes, in their order; often none.
+
+    Raises:
+        PeerError: malformed.
+    """
+    if not isinstance(data, list) or len(data) > _MAX_PLANES or not all(isinstance(a, str) for a in data):
+        raise PeerError("the peer's request is malformed: toward")
+    try:
+        return [str(ipaddress.ip_address(a[:64])) for a in data]
+    except ValueError:
+        raise PeerError("the peer's request is malformed: toward") from None
 
 
 def _qp(data: Any) -> QpOffer:

@@ -141,6 +141,8 @@ class Row:
     """Messages on each queue pair, or round trips; 0: as many as the duration allows."""
     duration: float = 0.0
     """Seconds; 0: until all iterations are done."""
+    region: int = 0
+    """Bytes of memory walked through; 0: all of the plan's."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be.
@@ -154,6 +156,8 @@ class Row:
             raise UsageError(f"iters is 1 to {(1 << 40) - 1}, not {self.iters}")
         if not 0 <= self.duration <= _MAX_SECONDS:
             raise UsageError(f"duration is above 0 and at most {_MAX_SECONDS} seconds, not {self.duration:g}")
+        if not 0 <= self.region <= MAX_REGION:
+            raise UsageError(f"region is 0 to {MAX_REGION}, not {self.region}")
         if self.iters == 0 and self.duration == 0:
             raise UsageError("a measurement needs iterations or a duration")
 
@@ -164,7 +168,12 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """Return it for the peer."""
-        return {"size": self.size, "iters": self.iters, "duration_us": int(self.duration * 1e6)}
+        return {
+            "size": self.size,
+            "iters": self.iters,
+            "duration_us": int(self.duration * 1e6),
+            "region": self.region,
+        }
 
     @classmethod
     def from_json(cls, data: Any, plan: Plan) -> Row:
@@ -180,6 +189,7 @@ class Row:
                 size=integer(data, "size", 1, plan.size),
                 iters=integer(data, "iters", 0, (1 << 40) - 1),
                 duration=integer(data, "duration_us", 0, _MAX_SECONDS * 1_000_000) / 1e6,
+                region=integer(data, "region", 0, plan.region),
             )
         except UsageError as error:
             raise PeerError(f"the peer asks for something impossible: {error}") from None

@@ -7,9 +7,12 @@ A client that falls silent is given up.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import errno
+import ipaddress
+import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from softmrc.endpoint.address import explain_no_pair, pair_planes
@@ -20,7 +23,7 @@ from softmrc.errors import MrcError, PeerError, VerbsError
 from softmrc.perf.client import SOFTWARE
 from softmrc.perf.counters import Counters
 from softmrc.perf.ends import Ends, Local
-from softmrc.perf.offer import PerfOffer, agree_pmtu
+from softmrc.perf.offer import PerfOffer, agree_pmtu, read_toward
 from softmrc.perf.plan import Plan, Row
 from softmrc.perf.result import bins_for_peer
 from softmrc.perf.talk import Talk
@@ -61,7 +64,7 @@ class Server:
         self._local, self._token, self._once = local, token, once
         self._tell: Tell = tell or (lambda what, details: None)
         self._wanted_port = port
-        self._guests = 0
+        self._tasks: set[asyncio.Task[None]] = set()
         self._busy = False
         self._ended: asyncio.Future[None] | None = None
 
@@ -72,28 +75,46 @@ class Server:
             VerbsError: the port is taken, or a plane is no address of this host.
         """
         self._ended = asyncio.get_running_loop().create_future()
-        hosts = list(dict.fromkeys(self._local.planes))
+        sockets = self._bind()
+        servers = [await asyncio.start_server(self._welcome, sock=sock) for sock in sockets]
         try:
-            sockets = bind_sockets(hosts, self._wanted_port)
-        except OSError as error:
-            raise VerbsError(
-                error.errno or 5, f"listen on {', '.join(hosts)} port {self._wanted_port}: {error.strerror}"
-            ) from None
-        port = sockets[0].getsockname()[1]
-        async with contextlib.AsyncExitStack() as stack:
-            for sock in sockets:
-                await stack.enter_async_context(await asyncio.start_server(self._welcome, sock=sock))
-            self._tell("listening", {"port": port, "planes": hosts})
+            port = sockets[0].getsockname()[1]
+            self._tell("listening", {"port": port, "planes": list(self._local.planes)})
             await self._ended
+        finally:
+            for server in servers:
+                server.close()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _bind(self) -> list[socket.socket]:
+        """Listen on the planes; without any, on every address of the host."""
+        hosts = list(dict.fromkeys(self._local.planes))
+        port = self._wanted_port
+        try:
+            if hosts:
+                return bind_sockets(hosts, port)
+            try:
+                return bind_sockets(["::", "0.0.0.0"], port)
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    raise
+                return bind_sockets(["0.0.0.0"], port)  # a host without IPv6
+        except OSError as error:
+            where = ", ".join(hosts) or "every address"
+            raise VerbsError(error.errno or 5, f"listen on {where} port {port}: {error.strerror}") from None
 
     def _taken(self) -> bool:
         return self._busy
 
     async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         exchange = TcpExchange(reader, writer)
-        self._guests += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
         try:
-            if self._guests > _MAX_GUESTS:
+            if len(self._tasks) > _MAX_GUESTS:
                 return
             shake = Handshake(exchange, initiator=False, software=SOFTWARE, token=self._token)
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
@@ -107,7 +128,7 @@ class Server:
                 return
             self._busy = True
             try:
-                await self._serve(exchange, shake)
+                await self._serve(exchange, shake, str(writer.get_extra_info("sockname")[0]))
             finally:
                 self._busy = False
         except TimeoutError:
@@ -115,12 +136,12 @@ class Server:
         except MrcError as error:
             self._tell("refused", {"peer": exchange.peer, "why": str(error)})
         finally:
-            self._guests -= 1
+            self._tasks.discard(task)
             await exchange.close()
 
-    async def _serve(self, exchange: TcpExchange, shake: Handshake) -> None:
+    async def _serve(self, exchange: TcpExchange, shake: Handshake, reached: str) -> None:
         talk = Talk(shake)
-        visit = _Visit(talk, self._local)
+        visit = _Visit(talk, self._local, reached)
         began = False
         try:
             await visit.agree()
@@ -139,11 +160,21 @@ class Server:
                 self._ended.set_result(None)
 
 
+def _planes(local: Local, toward: Sequence[str], reached: str) -> tuple[str, ...]:
+    """Return the planes for a client: in the order it means them, and its choice where there is no own."""
+    if not local.planes:
+        plain = ipaddress.ip_address(reached.partition("%")[0])
+        mapped = plain.ipv4_mapped if isinstance(plain, ipaddress.IPv6Address) else None
+        return tuple(dict.fromkeys(toward)) or (str(mapped) if mapped else reached,)
+    first = [p for address in toward for p in local.planes if p.partition("%")[0] == address]
+    return tuple(dict.fromkeys([*first, *local.planes]))
+
+
 class _Visit:
     """One client."""
 
-    def __init__(self, talk: Talk, local: Local) -> None:
-        self._talk, self._local = talk, local
+    def __init__(self, talk: Talk, local: Local, reached: str) -> None:
+        self._talk, self._local, self._reached = talk, local, reached
         self._opened: Ends | None = None
         self._active_at, self._activity = time.monotonic(), -1
         self._playing, self._resting, self._patience = False, True, _SILENCE
@@ -159,7 +190,10 @@ class _Visit:
         asked = await self._talk.next("open", timeout=_HANDSHAKE_SECONDS)
         self.plan = plan = Plan.from_json(asked.get("plan"))
         theirs = PerfOffer.from_json(asked.get("offer"), plan.qps)
-        ends = self._opened = Ends(self._local, plan, receives=plan.op != "idle", sends=plan.both)
+        local = replace(
+            self._local, planes=_planes(self._local, read_toward(asked.get("toward", [])), self._reached)
+        )
+        ends = self._opened = Ends(local, plan, receives=plan.op != "idle", sends=plan.both)
         mine = ends.offer()
         pairs = pair_planes(theirs.planes, mine.planes)
         if not pairs:

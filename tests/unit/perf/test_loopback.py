@@ -11,6 +11,7 @@ from tests.unit.perf.conftest import PLANES
 
 from softmrc.errors import PeerError
 from softmrc.perf import Local, Plan, Row, measure
+from softmrc.perf.server import _planes
 
 ROW_KEYS = {
     "goodput_gbps", "msg_rate_mps", "lat_us", "cpu_s_per_gb", "seconds", "bytes", "rtx", "qps", "jain", "bins",
@@ -253,3 +254,60 @@ def test_a_second_client_is_told_to_wait(serve):
         await writer.wait_closed()
 
     asyncio.run(main())
+
+
+def test_a_server_without_planes_uses_what_its_client_reached(serve):
+    server = serve(planes=())
+    plan, row = Plan(size=8, region=8), Row(size=8, iters=5)
+    (result,) = go(server, plan, row, local={"planes": ("127.0.0.71",)})
+    assert {p["plane"] for p in result["per_plane"]} == {1}
+    (result,) = go(server, plan, row, toward=("127.0.0.63", "127.0.0.64"))
+    assert len(result["per_ev"]) == 8
+    with pytest.raises(PeerError, match=r"203\.0\.113\.1"):
+        go(server, plan, row, toward=("203.0.113.1",))
+
+
+def test_planes_stand_in_the_order_their_client_means():
+    local = Local(planes=("10.0.0.1", "10.0.0.2", "fe80::1%eth1"))
+    assert _planes(local, [], "10.0.0.1") == local.planes
+    assert _planes(local, ["10.0.0.2"], "10.0.0.1") == ("10.0.0.2", "10.0.0.1", "fe80::1%eth1")
+    assert _planes(local, ["fe80::1", "10.9.9.9"], "10.0.0.1") == ("fe80::1%eth1", "10.0.0.1", "10.0.0.2")
+    anywhere = Local(planes=())
+    assert _planes(anywhere, [], "::ffff:10.0.0.3") == ("10.0.0.3",)
+    assert _planes(anywhere, ["10.0.0.2", "10.0.0.2"], "10.0.0.1") == ("10.0.0.2",)
+
+
+def test_a_server_that_ends_meanwhile(serve):
+    server = serve()
+    stopped = []
+
+    def progress(row, elapsed, moved):
+        if not stopped:
+            stopped.append(True)
+            server.stop()
+
+    with pytest.raises(PeerError):
+        go(server, Plan(depth=4, size=4096, region=4096), Row(size=4096, duration=30), progress=progress)
+    assert stopped
+
+
+def test_rows_walk_no_further_than_they_say(serve):
+    server = serve()
+    plan = Plan(qps=2, depth=4, size=8192, region=1 << 20)
+    rows = [
+        Row(size=64, iters=3000, region=4096),
+        Row(size=8192, iters=20, region=16384),
+        Row(size=64, iters=10),
+    ]
+    results = go(server, plan, *rows)
+    assert [r["iters"] for r in results] == [6000, 40, 20]
+    with pytest.raises(PeerError, match="region"):
+        go(server, plan, Row(size=64, iters=1, region=(1 << 20) + 1))
+
+
+def test_a_token_and_a_meddler_with_rows(serve):
+    """With a token, nothing that is not sealed counts."""
+    answers = speak(
+        serve(token=b"secret"), {**HELLO, "auth": True}, {"type": "proof", "mac": "0" * 64}, answers=2
+    )
+    assert [a["type"] for a in answers] == ["hello", "error"]
