@@ -29,57 +29,57 @@ _SINGLE_SECONDS, _SWEEP_SECONDS = 5.0, 1.0
 _UNITS = {"k": 10, "m": 20, "g": 30}
 
 
+_Host = Annotated[
+    str | None,
+    typer.Argument(metavar="HOST[,HOST...]", help="Addresses of the server; none: be the server."),
+]
+_Planes = Annotated[
+    str | None, typer.Option(metavar="ADDR[,ADDR...]", help="Local addresses, one per plane; none: by route.")
+]
+_Port = Annotated[int, typer.Option("-p", "--port", min=0, max=65535, help="TCP port of set-up.")]
+_Op = Annotated[str, typer.Option(help="write, write_imm, lat (ping-pong) or idle.")]
+_Size = Annotated[str | None, typer.Option("-s", "--size", help="Bytes of a message; 64k, 1m.")]
+_Sweep = Annotated[bool, typer.Option("-a", "--all", help="Sizes 2 to 8m; default without --size.")]
+_Iters = Annotated[int, typer.Option("-n", "--iters", min=0, help="Messages; 0: go by --duration.")]
+_Duration = Annotated[
+    float | None, typer.Option("-D", "--duration", help="Seconds a size; none: 5, in a sweep 1.")
+]
+_Qps = Annotated[int, typer.Option("-q", "--qps", help="Queue pairs.")]
+_Depth = Annotated[int, typer.Option("-t", "--tx-depth", help="Messages in flight on each.")]
+_Both = Annotated[bool, typer.Option("-b", "--bidirectional", help="Both ends send.")]
+_Mtu = Annotated[
+    int | None, typer.Option("-m", "--mtu", help="Payload of a packet, 256 to 8960; none: what fits.")
+]
+_EvRun = Annotated[int, typer.Option(help="Packets on one EV before the next; 0: automatic; 1: spray.")]
+_Evs = Annotated[int, typer.Option(help="EVs of each plane of this end.")]
+_Spin = Annotated[int, typer.Option(help="Microseconds to look for more before sleeping.")]
+_Region = Annotated[str | None, typer.Option(help="Memory that messages walk through; 64m and more is cold.")]
+_Drive = Annotated[str, typer.Option(help="Who drives the transport: caller or thread.")]
+_Batching = Annotated[str, typer.Option(help="auto, gso or mmsg.")]
+_PerPort = Annotated[bool, typer.Option("--report-per-port", help="Show every EV, too.")]
+_Once = Annotated[bool, typer.Option("--once", help="Server: end after one client.")]
+_Timeout = Annotated[float, typer.Option(help="Client: seconds to wait for a server.")]
+_Token = Annotated[str | None, typer.Option(envvar="SOFTMRC_TOKEN", help="Shared secret of both ends.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
 def perf(
-    host: Annotated[
-        str | None,
-        typer.Argument(metavar="[HOST[,HOST...]]", help="Addresses of the server; none: be the server."),
-    ] = None,
-    planes: Annotated[
-        str | None,
-        typer.Option(metavar="ADDR[,ADDR...]", help="Local addresses, one per plane; none: by route."),
-    ] = None,
-    port: Annotated[int, typer.Option("-p", "--port", min=0, max=65535, help="TCP port of set-up.")] = _PORT,
-    op: Annotated[str, typer.Option(help="write, write_imm, lat (ping-pong) or idle.")] = "write",
-    size: Annotated[str | None, typer.Option("-s", "--size", help="Bytes of a message; 64k, 1m.")] = None,
-    sweep: Annotated[
-        bool, typer.Option("-a", "--all", help="Sizes 2 to 8m; default without --size.")
-    ] = False,
-    iters: Annotated[int, typer.Option("-n", "--iters", min=0, help="Messages; 0: go by --duration.")] = 0,
-    duration: Annotated[
-        float | None, typer.Option("-D", "--duration", help="Seconds a size; 5, in a sweep 1.")
-    ] = None,
-    qps: Annotated[int, typer.Option("-q", "--qps", help="Queue pairs.")] = 1,
-    depth: Annotated[int, typer.Option("-t", "--tx-depth", help="Messages in flight on each.")] = 128,
-    both: Annotated[bool, typer.Option("-b", "--bidirectional", help="Both ends send.")] = False,
-    mtu: Annotated[
-        int | None, typer.Option("-m", "--mtu", help="Payload of a packet, 256 to 8960; none: what fits.")
-    ] = None,
-    ev_run: Annotated[
-        int, typer.Option(help="Packets on one EV before the next; 0: automatic; 1: spray.")
-    ] = 0,
-    evs: Annotated[int, typer.Option(help="EVs of each plane of this end.")] = 16,
-    spin_us: Annotated[int, typer.Option(help="Microseconds to look for more before sleeping.")] = 50,
-    region_size: Annotated[
-        str | None, typer.Option(help="Memory that messages walk through; 64m and more is cold.")
-    ] = None,
-    progress: Annotated[str, typer.Option(help="Who drives the transport: caller or thread.")] = "caller",
-    batching: Annotated[str, typer.Option(help="auto, gso or mmsg.")] = "auto",
-    per_port: Annotated[bool, typer.Option("--report-per-port", help="Show every EV, too.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="Server: end after one client.")] = False,
-    timeout: Annotated[float, typer.Option(help="Client: seconds to wait for a server.")] = 10.0,
-    token: Annotated[
-        str | None, typer.Option(envvar="SOFTMRC_TOKEN", help="Shared secret of both ends.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+    host: _Host = None, planes: _Planes = None, port: _Port = _PORT, op: _Op = "write", size: _Size = None,
+    sweep: _Sweep = False, iters: _Iters = 0, duration: _Duration = None, qps: _Qps = 1, depth: _Depth = 128,
+    both: _Both = False, mtu: _Mtu = None, ev_run: _EvRun = 0, evs: _Evs = 16, spin_us: _Spin = 50,
+    region_size: _Region = None, progress: _Drive = "caller", batching: _Batching = "auto",
+    per_port: _PerPort = False, once: _Once = False, timeout: _Timeout = 10.0, token: _Token = None,
+    json: _Json = False,
+) -> None:  # fmt: skip
     """Measure what goes between two hosts: a server without HOST, a client with it.
 
     The client decides what is measured; --planes, --evs, --spin-us, --progress, --batching and --mtu are each
     end's own. Options are named as in ib_write_bw and ib_write_lat. Ctrl-C prints what there is so far.
 
     \b
-    softmrc perf --planes 10.0.0.2,10.1.0.2
-    softmrc perf 10.0.0.2 --planes 10.0.0.1,10.1.0.1 -s 1m -q 4 -D 10
+    softmrc perf
+    softmrc perf 10.0.0.2,10.1.0.2 -s 1m -q 4 -D 10
+    softmrc perf 10.0.0.2 --planes 10.0.0.1,10.1.0.1 -b
     softmrc perf 10.0.0.2 --op lat -s 8 --spin-us 1000000
     softmrc perf 10.0.0.2 --region-size 256m -s 1m --json
 
