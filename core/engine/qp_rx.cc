@@ -138,6 +138,7 @@ void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet
       const Duration rtt = now - probe->sent_at;
       rtt_.sample(rtt);
       table_->on_probe_ack(now, probe->tag, m);
+      req_->on_peer_alive(probe->sent_at);
       req_->on_probe_answer(now, probe->sent_at, probe->port, rtt, effects_);
       if (m == ev::PathFeedback::none) note_path_alive(now, probe->tag);
     }
@@ -211,7 +212,7 @@ void Qp::on_ack(Instant now, const wire::Packet& p) {
 void Qp::apply_effects(Instant now) {
   for (const reliability::Loss& l : effects_.losses) {
     env_.trace.record(now, 'l', qpn_, l.psn.value, l.tag);
-    table_->on_loss(now, l.tag, bad_reason(l.cause), l.sent_at);
+    if (l.blames_path) table_->on_loss(now, l.tag, bad_reason(l.cause), l.sent_at);
     cc_->on_loss(cc::LossEvent{now, l.nominal, l.cause == reliability::LossCause::timeout});
   }
   cc_->on_outstanding(req_->outstanding_nominal());

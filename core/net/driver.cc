@@ -153,10 +153,14 @@ void Driver::progress(base::Duration max_wait) {
   if (m.config.progress != Progress::caller) throw std::logic_error("this driver has a thread of its own");
   if (m.stop.load()) return;
   Instant until = m.turn();
-  if (m.received || until <= monotonic_now()) return;  // the caller may have something to do about it
+  if (m.received || until <= monotonic_now()) {  // the caller may have something to do about it
+    m.sleeping = false;
+    return;
+  }
   if (max_wait.ns >= 0) until = std::min(until, monotonic_now() + max_wait);
   m.wait(until);
   m.turn();
+  m.sleeping = false;
 }
 
 // The descriptor is written when notices came since it was last announced; the application fetches them

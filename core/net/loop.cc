@@ -56,7 +56,14 @@ void Driver::Impl::run() {
 }
 
 Instant Driver::Impl::turn() {
+  received = false;
   bool more = read_planes();
+  for (int i = 0; i < kDrains && timer_due(); ++i) {
+    // Before time runs out on anything: what arrived while we were not running is an answer, too.
+    look(Instant{});
+    if (readable == 0) break;
+    more = read_planes();
+  }
   const std::lock_guard lock(mutex);
   const Instant now = monotonic_now();
   stats.wakeups = wakeups;
@@ -72,6 +79,11 @@ Instant Driver::Impl::turn() {
   // Under the lock: a command given from now on finds `sleeping` set and wakes us.
   sleeping.store(true);
   return next_wakeup();
+}
+
+bool Driver::Impl::timer_due() {
+  const std::lock_guard lock(mutex);
+  return endpoint.poll_timeout() <= monotonic_now();
 }
 
 Instant Driver::Impl::next_wakeup() {
@@ -153,7 +165,7 @@ bool Driver::Impl::read_planes() {
       for (engine::Datagram& d : batch) ingest(d, now);
     }
   }
-  received = any;
+  received |= any;
   if (any) busy_until = monotonic_now() + config.spin;
   return readable != 0;
 }

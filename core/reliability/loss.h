@@ -36,6 +36,10 @@ class LossDetector {
   // Valid for the oldest unresolved transmission: all before it is resolved, so what exceeds `bytes_before`
   // was transmitted later and is known to have arrived.
   [[nodiscard]] bool overtaken(const SentRecord& oldest, base::Instant now, const Timing& t) const;
+  // Something sent later than `r` by more than reordering explains is known to have arrived.
+  [[nodiscard]] bool outlived(const SentRecord& r, const Timing& t) const {
+    return newest_arrived_ - r.tx_time > window(t);
+  }
   // Old enough that even a slow path would have delivered it.
   [[nodiscard]] bool aged(const SentRecord& r, base::Instant now, const Timing& t) const;
 

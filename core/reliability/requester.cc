@@ -204,6 +204,7 @@ void Requester::on_probe_sent(Instant now) {
   impl_->last_probe = now;
   ++impl_->probes_unanswered;
 }
+void Requester::on_peer_alive(Instant probe_sent_at) { impl_->loss.on_arrival(probe_sent_at); }
 void Requester::on_probe_answer(Instant now, Instant probe_sent_at, uint8_t port, Duration rtt,
                                 Effects& out) {
   impl_->on_probe_answer(now, probe_sent_at, port, rtt, out);

@@ -118,6 +118,9 @@ struct Loss {
   int64_t nominal = 0;
   Instant sent_at;
   LossCause cause{};
+  // Something sent well after it was answered, so the peer was there and only its path can be at fault. An
+  // expiry while everything is silent blames no path: more often than all of them at once, a host stood still.
+  bool blames_path = true;
 };
 
 // What one event did; the engine hands the parts to ev and cc. Reused buffers: clear() before each call.
@@ -167,6 +170,8 @@ class Requester {
   // Call after on_sack of the same packet: PSNs sent before the probe and still missing are lost if the
   // answer shows low delay.
   void on_probe_answer(Instant now, Instant probe_sent_at, uint8_t port, Duration rtt, Effects& out);
+  // A probe of any path that was sent then came back: the peer is there.
+  void on_peer_alive(Instant probe_sent_at);
   [[nodiscard]] Instant next_timeout() const;  // ACK timer
   void on_timeout(Instant now, Effects& out);
   // A port came back: retry now instead of at the end of a long back-off.

@@ -208,7 +208,8 @@ void Requester::Impl::watch_oldest_message(Instant now) {
 
 void Requester::Impl::declare_lost(int64_t seq, LossCause cause, Effects& out) {
   SentRecord& r = win.at(seq);
-  out.losses.push_back(Loss{psn_of(seq), r.tag, r.port, int64_t{r.nominal}, r.tx_time, cause});
+  const bool blames = cause != LossCause::timeout || loss.outlived(r, timing);
+  out.losses.push_back(Loss{psn_of(seq), r.tag, r.port, int64_t{r.nominal}, r.tx_time, cause, blames});
   win.unlink(seq);
   outstanding -= r.nominal;
   loss.on_resolved(r);

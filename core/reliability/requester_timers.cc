@@ -9,6 +9,7 @@ namespace {
 constexpr int64_t kFloorRoundTrips = 4;  // section 16: never below 4 x (base_rtt + t)
 constexpr int64_t kBusyProbeRtts = 3;
 constexpr int64_t kProbeRepeatRtts = 5;
+constexpr uint32_t kAskPackets = 8;
 constexpr uint32_t kMaxProbeShift = 16;
 }  // namespace
 
@@ -74,8 +75,12 @@ void Requester::Impl::on_timeout(Instant now, Effects& out) {
   const int64_t oldest = win.unack() + 1;
   if (win.tracked(oldest) && win.at(oldest).state == SentState::inflight)
     declare_lost(oldest, LossCause::timeout, out);
+  // While the peer is silent a few packets, each on another path, ask whether it is there; the answers tell
+  // which of the others were lost.
+  uint32_t asked = 1;
   for (int64_t head = win.oldest_sent(); head != SentWindow::kNone; head = win.oldest_sent()) {
-    if (now - win.at(head).tx_time < interval) return;
+    const SentRecord& r = win.at(head);
+    if (now - r.tx_time < interval || (!loss.outlived(r, timing) && asked++ >= kAskPackets)) return;
     declare_lost(head, LossCause::timeout, out);
   }
 }
