@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from softmrc.cli.observe import EventsOption, MetricsOption, QlogOption
 from softmrc.cli.output import (
     FAILED,
     INTERRUPTED,
@@ -21,6 +25,8 @@ from softmrc.cli.output import (
 
 if TYPE_CHECKING:
     from softmrc.perf import Local, Plan, Row
+    from softmrc.perf.client import Watch
+    from softmrc.perf.ends import Ends
 
 __all__ = ["perf"]
 
@@ -69,7 +75,7 @@ def perf(
     both: _Both = False, mtu: _Mtu = None, ev_run: _EvRun = 0, evs: _Evs = 16, spin_us: _Spin = 50,
     region_size: _Region = None, progress: _Drive = "caller", batching: _Batching = "auto",
     per_port: _PerPort = False, once: _Once = False, timeout: _Timeout = 10.0, token: _Token = None,
-    json: _Json = False,
+    json: _Json = False, metrics: MetricsOption = None, events: EventsOption = None, qlog: QlogOption = None,
 ) -> None:  # fmt: skip
     """Measure what goes between two hosts: a server without HOST, a client with it.
 
@@ -99,7 +105,8 @@ def perf(
             _serve(local, port, secret, once, json)
             return
         plan, rows = _plan(op, size, sweep, iters, duration, qps, depth, both, ev_run, region_size)
-        results = _measure(targets, port, local, plan, rows, toward, secret, timeout, json)
+        watch = _watch(metrics, events, qlog)
+        results = _measure(targets, port, local, plan, rows, toward, secret, timeout, json, watch)
         if json:
             put_json({**results[0], "rows": results} if len(results) == 1 else {"op": op, "rows": results})
         else:
@@ -156,9 +163,31 @@ def _plan(
     return plan, [Row(size=s, iters=iters, duration=duration, region=walked[s]) for s in sizes]
 
 
+def _watch(metrics: str | None, events: Path | None, qlog: Path | None) -> Watch | None:
+    """Return what serves and records our end while it measures; None: nobody asked for it."""
+    if metrics is None and events is None and qlog is None:
+        return None
+    from softmrc.metrics import EventLog, QlogTrace, QpName, Source, serve_metrics
+
+    @contextlib.contextmanager
+    def watch(ends: Ends) -> Iterator[Callable[[], None]]:
+        with contextlib.ExitStack() as stack:
+            source = Source(ends.ctx, "perf", lambda: [QpName(qp.qp_num) for qp in ends.qps], manual=True)
+            stack.callback(source.close)
+            if events is not None:
+                stack.enter_context(EventLog(events, source, note))
+            if qlog is not None:
+                stack.enter_context(QlogTrace(qlog, source, note))
+            if metrics is not None:
+                note(f"metrics at {stack.enter_context(serve_metrics(metrics, [source])).url}")
+            yield source.refresh
+
+    return watch
+
+
 def _measure(
     hosts: list[str], port: int, local: Local, plan: Plan, rows: list[Row], toward: list[str],
-    token: bytes | None, timeout: float, json: bool,
+    token: bytes | None, timeout: float, json: bool, watch: Watch | None,
 ) -> list[dict[str, Any]]:  # fmt: skip
     from softmrc.perf import measure
 
@@ -183,7 +212,7 @@ def _measure(
     return asyncio.run(
         measure(
             hosts, port, local, plan, rows, toward=toward, token=token, timeout=timeout,
-            progress=progress if show else None, on_row=on_row if show else None,
+            progress=progress if show else None, on_row=on_row if show else None, watch=watch,
         )
     )  # fmt: skip
 

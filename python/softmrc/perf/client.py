@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -20,15 +21,17 @@ from softmrc.perf.result import read_report, row_result
 from softmrc.perf.talk import Talk
 from softmrc.perf.usage import Usage, host_mark
 
-__all__ = ["SOFTWARE", "Progress", "measure"]
+__all__ = ["SOFTWARE", "Progress", "Watch", "measure"]
 
 SOFTWARE = "softmrc perf"
 _PATIENCE = 10.0
 _TURN = 0.1
+_LOOK_SECONDS = 1.0
 _PROOF_SECONDS = 5.0
 _DRAIN_SECONDS = 15.0
 Progress = Callable[[Row, float, int], None]
 """Told about ten times a second: the row, seconds since it began, bytes so far."""
+Watch = Callable[[Ends], contextlib.AbstractContextManager[Callable[[], None]]]
 
 
 async def measure(
@@ -43,6 +46,7 @@ async def measure(
     timeout: float = 10.0,
     progress: Progress | None = None,
     on_row: Callable[[dict[str, Any]], None] | None = None,
+    watch: Watch | None = None,
 ) -> list[dict[str, Any]]:
     """Measure rows with a server.
 
@@ -57,6 +61,7 @@ async def measure(
         timeout: seconds to wait for a server that is not there yet, or is busy.
         progress: called while a row runs.
         on_row: called with each result.
+        watch: entered with our end; what it yields is called about once a second, on the thread that drives it.
 
     Returns:
         A result a row. When the task is cancelled meanwhile, the row at hand is the last one and `partial`.
@@ -70,12 +75,17 @@ async def measure(
         exchange, shake = await _dial(names, port, token, timeout)
         talk = Talk(shake)
         try:
-            return await _run_all(_Session(talk, ends, toward, progress), rows, on_row)
+            with watch(ends) if watch is not None else contextlib.nullcontext(_nothing) as look:
+                return await _run_all(_Session(talk, ends, toward, progress, look), rows, on_row)
         finally:
             await talk.close()
             await exchange.close()
     finally:
         ends.close()
+
+
+def _nothing() -> None:
+    return
 
 
 async def _run_all(
@@ -131,8 +141,16 @@ async def _try(host: str, port: int, token: bytes | None, timeout: float) -> tup
 class _Session:
     """The rows of one plan with one server."""
 
-    def __init__(self, talk: Talk, ends: Ends, toward: Sequence[str], progress: Progress | None) -> None:
-        self._talk, self._ends, self._toward, self._progress = talk, ends, toward, progress
+    def __init__(
+        self,
+        talk: Talk,
+        ends: Ends,
+        toward: Sequence[str],
+        progress: Progress | None,
+        look: Callable[[], None],
+    ) -> None:
+        self._talk, self._ends, self._toward, self._progress, self._look = talk, ends, toward, progress, look
+        self._looked_at = 0.0
         self._same_host = False
         self._imm = ends.plan.op == "write_imm"
 
@@ -208,6 +226,14 @@ class _Session:
             report=report, same_host=self._same_host, partial=partial,
         )  # fmt: skip
 
+    def _tell(self, row: Row, elapsed: float) -> None:
+        if self._progress is not None:
+            self._progress(row, elapsed, int(self._ends.result().get("bytes", 0)))
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOK_SECONDS:
+            self._looked_at = now
+            self._look()
+
     async def _run_to_end(self, row: Row, mark: Usage) -> bool:
         """Drive until the row is done. Returns True when it was cut short."""
         ends = self._ends
@@ -224,8 +250,7 @@ class _Session:
                         raise PeerError(f"the server acknowledges nothing any more ({_DRAIN_SECONDS:g} s)")
                 if not await self._talk.quiet():
                     await self._talk.next()  # raises: nothing is due now but an error
-                if self._progress is not None:
-                    self._progress(row, elapsed, int(ends.result().get("bytes", 0)))
+                self._tell(row, elapsed)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None:

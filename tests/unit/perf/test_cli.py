@@ -58,6 +58,15 @@ def test_tables(serve):
     assert done.stdout.splitlines()[2].split()[:2] == ["8", "20"]
 
 
+def test_what_happens_is_recorded(serve, tmp_path):
+    events, trace = tmp_path / "events.jsonl", tmp_path / "trace.qlog"
+    done = run(serve(), "-s", "4k", "-D", "0.3", "--events", str(events), "--qlog", str(trace), "--json")
+    assert done.returncode == 0, done.stderr
+    kinds = [json.loads(line)["kind"] for line in events.read_text().splitlines()]
+    assert kinds[0] == "start"
+    assert trace.stat().st_size > 0
+
+
 def test_interrupts_print_what_there_is(serve):
     server = serve()
     words = client(server, "-s", "4k", "-D", "60", "--json")
