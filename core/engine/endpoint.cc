@@ -20,7 +20,7 @@ Endpoint::Impl::Impl(const EndpointConfig& c)
       rng(c.seed),
       mrs(rng.fork(), c.max_mrs),
       probe_budget(c.ev_probes_per_second),
-      env{config, mrs, stats, trace, probe_budget, {}, 0, 0, false},
+      env{config, mrs, stats, trace, probe_budget, {}, 0, 0, false, Run(config.run_bytes)},
       ops(config, env.ports, stats, rng.fork()) {}
 
 Endpoint::Endpoint(const EndpointConfig& config) : impl_(std::make_unique<Impl>(config)) {}

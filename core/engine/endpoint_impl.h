@@ -33,6 +33,7 @@ struct Endpoint::Impl {
   void settle_later(Instant now, uint32_t slot);
   void settle_pending(Instant now);
   // A deadline that moves with every packet sent is looked up when somebody asks for it.
+  void reschedule(uint32_t slot, const Transmit& t);
   void retime_later(uint32_t slot);
   void retime();
   void handle(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes);
@@ -71,6 +72,8 @@ struct Endpoint::Impl {
   Scheduler scheduler;
   TimerHeap timers;
   wire::PrefixCache icrc_prefix;
+  static constexpr uint32_t kTurnPackets = 16;
+  uint32_t turn_slot = kNoSlot, turn_packets = 0;  // whose turn it is
   uint32_t unsettled = kNoSlot, untimed = kNoSlot;
   std::vector<uint32_t> due;  // scratch of handle_timeout
   std::deque<Event> events;

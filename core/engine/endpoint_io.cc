@@ -229,6 +229,19 @@ void Endpoint::Impl::count_tx(const Transmit& t) {
   stats.port_tx_bytes[t.meta.port] += t.head_len + t.payload_len + t.pad + 4;
 }
 
+// Several packets in a row of one QP are cheaper than one of each; the number is bounded, and so is the wait
+// of the others.
+void Endpoint::Impl::reschedule(uint32_t slot, const Transmit& t) {
+  if (t.is_data) env.run.measure(last_now, t.payload_len);
+  if (!env.run.used() || !t.is_data || slot != turn_slot || ++turn_packets >= kTurnPackets) {
+    turn_slot = slot;
+    turn_packets = 0;
+    scheduler.ready(slot);
+  } else {
+    scheduler.again(slot);
+  }
+}
+
 bool Endpoint::poll_transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
   Impl& m = *impl_;
   m.last_now = now;
@@ -248,7 +261,7 @@ bool Endpoint::poll_transmit(Instant now, uint32_t ports, base::MutByteView head
     Qp& qp = *m.qps[slot].qp;
     const TxResult r = qp.transmit(now, ports, head, out);
     if (r == TxResult::no_port) m.scheduler.blocked(slot);
-    if (r == TxResult::sent) qp.in_run() ? m.scheduler.again(slot) : m.scheduler.ready(slot);
+    if (r == TxResult::sent) m.reschedule(slot, out);
     m.retime_later(slot);
     if (r != TxResult::sent) continue;
     m.count_tx(out);

@@ -11,6 +11,7 @@
 #include "base/trace.h"
 #include "engine/mr_table.h"
 #include "engine/probes.h"
+#include "engine/run.h"
 #include "engine/token_bucket.h"
 #include "engine/types.h"
 #include "ev/reverse_set.h"
@@ -33,6 +34,7 @@ struct QpEnv {
   uint32_t ports_up = 0;
   uint8_t rcv_cwnd_pen = 0;  // 7.8, current receive pressure
   bool restore_cwnd = false;
+  Run run;
 };
 
 enum class TxResult : uint8_t { sent, nothing, no_port };
@@ -63,9 +65,6 @@ class Qp final : private reliability::Placement {
   TxResult transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
   // 6.13: the path to try by an EV probe, when receipts without own data make the reverse set go stale.
   std::optional<ev::PathId> take_reverse_probe(Instant now);
-
-  // In the middle of a run of packets on one EV that may go on.
-  [[nodiscard]] bool in_run() const { return table_ && table_->run_left() > 0; }
 
   [[nodiscard]] Instant deadline() const;
   void on_deadline(Instant now);
@@ -121,7 +120,7 @@ class Qp final : private reliability::Placement {
             Transmit& out);
   void emit_probe(Instant now, ev::PathId path, bool tail, base::MutByteView head, Transmit& out);
   uint8_t data_dscp(bool rtx) const;
-  [[nodiscard]] uint32_t run_length() const;
+  std::optional<ev::PathId> data_path(Instant now, uint32_t usable, int64_t bytes);
   void release_pins();
 
   QpEnv& env_;
@@ -143,7 +142,6 @@ class Qp final : private reliability::Placement {
   uint32_t remote_usable_ = UINT32_MAX;  // by local port number
   uint32_t usable_ports_ = 0;
   uint32_t pmtu_ = 1024;
-  uint32_t run_ = 1;  // packets on one EV before the next
   bool trimming_ = false;
   uint8_t last_rx_port_ = 0;
   Instant tried_at_{-1};  // last transmit() that found nothing it could send

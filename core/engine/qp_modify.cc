@@ -14,8 +14,7 @@ constexpr uint8_t kMaxMpr = 32;  // x128 PSNs (5.3)
 constexpr uint16_t kMaxWimm = 4096;
 constexpr size_t kMaxEvs = 4096;  // of one QP (reference 16)
 constexpr uint32_t kMaxRun = 4096;
-constexpr uint32_t kHeaderBytes = 40;      // of a middle packet: BTH, TSETH, METH, RETH and iCRC
-constexpr uint32_t kNominalOverhead = 88;  // the same with UDP and 40 for IP
+constexpr uint32_t kNominalOverhead = 88;  // of a full packet: its own headers, UDP, and 40 for IP
 constexpr int64_t kUnknownRate = 1'250'000'000;
 constexpr uint32_t kCapTrimNackUnsupported = 1, kCapDynamicMpr = 2, kCapSvcTimeUnsupported = 4;
 
@@ -201,8 +200,6 @@ Errno Qp::to_rtr(Instant now) {
   for (size_t i = 0; i < early_recvs_.size(); ++i) rsp_->post_recv(early_recvs_[i]);
   early_recvs_.clear();
   reverse_.emplace();
-  run_ = attr_.ev_run.value_or(0);
-  if (run_ == 0) run_ = std::max(env_.config.run_bytes / (pmtu_ + kHeaderBytes), 1u);
   set_usable_ports(now);
   return 0;
 }

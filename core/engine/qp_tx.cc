@@ -9,7 +9,7 @@ using wire::Opcode;
 
 namespace {
 constexpr uint8_t kEct0 = 2;
-constexpr int64_t kRunsPerWindow = 24;
+constexpr int64_t kRunOverhead = 40;     // of a middle packet: BTH, TSETH, METH, RETH and iCRC
 constexpr uint32_t kUdpAndPad = 8 + 40;  // nominal size = UDP length + 40 (7.3)
 }  // namespace
 
@@ -128,12 +128,24 @@ TxResult Qp::send_probe(Instant now, uint32_t ports, base::MutByteView head, Tra
   return TxResult::nothing;
 }
 
-// Packets of the run that would start now. A window that holds a few runs only would make every path wait for
-// the others: as long as nobody asked for a fixed length, at least kRunsPerWindow fit.
-uint32_t Qp::run_length() const {
-  if (run_ <= 1 || attr_.ev_run.value_or(0) != 0 || in_run()) return run_;
-  const int64_t share = cc_->snapshot().cwnd / (kRunsPerWindow * int64_t{pmtu_});
-  return static_cast<uint32_t>(std::clamp<int64_t>(share, 1, run_));
+// New data: on the run under way where this QP may, else on the next EV of its own.
+std::optional<ev::PathId> Qp::data_path(Instant now, uint32_t usable, int64_t nominal) {
+  const uint32_t own = attr_.ev_run.value_or(0);
+  if (own != 0) return table_->choose_run(now, usable, own);
+  Run& run = env_.run;
+  if (!run.used()) return table_->choose(now, usable, std::nullopt);
+  const ev::PathId open = run.path();
+  const bool fits = run.has_room(nominal) && (usable & (1u << open.port)) != 0;
+  if (fits && peer(open.port)->addr == run.to() && table_->is_good(open)) {
+    run.add(nominal);
+    return open;
+  }
+  const auto path = table_->choose(now, usable, std::nullopt);
+  if (path) {
+    run.start(*path, peer(path->port)->addr);
+    run.add(nominal);
+  }
+  return path;
 }
 
 TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
@@ -141,8 +153,8 @@ TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Tran
   const auto plan = req_->peek(now);
   if (!plan) return TxResult::nothing;
   const uint32_t usable = ports & usable_ports_;
-  const auto path = plan->rtx ? table_->choose(now, usable, plan->avoid_tag)
-                              : table_->choose_run(now, usable, run_length());
+  const int64_t full = int64_t{plan->length} + kRunOverhead;
+  const auto path = plan->rtx ? table_->choose(now, usable, plan->avoid_tag) : data_path(now, usable, full);
   if (!path) return TxResult::no_port;
 
   wire::Packet p;
@@ -162,8 +174,7 @@ TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Tran
   const auto headers = static_cast<uint32_t>(wire::kBthBytes + wire::extension_bytes(p.bth));
   const int64_t nominal = kUdpAndPad + headers + plan->length + p.bth.pad + 4;
   p.bth.a = plan->last_of_message || plan->last_before_idle ||
-            (table_->run_left() == 0 &&
-             cc_->wants_ack(nominal, attr_.sack_bytes.value_or(reliability::ResponderConfig{}.sack_bytes)));
+            cc_->wants_ack(nominal, attr_.sack_bytes.value_or(reliability::ResponderConfig{}.sack_bytes));
   fill(p, *path, data_dscp(plan->rtx), kEct0, head, out);
   out.payload = reinterpret_cast<const uint8_t*>(plan->local_addr);
   out.payload_len = plan->length;

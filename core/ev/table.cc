@@ -189,7 +189,12 @@ std::optional<PathId> EvTable::choose_run(base::Instant now, uint32_t ports, uin
   return path;
 }
 
-uint32_t EvTable::run_left() const { return impl_->run_left; }
+bool EvTable::is_good(PathId path) const {
+  const Impl& m = *impl_;
+  const Entry* last = &m.entries[m.last_sent];
+  const Entry* e = last->tag == path.tag ? last : m.find_exact(path.tag);
+  return e != nullptr && e->port == path.port && e->state == State::good && e->slot != kNoSlot;
+}
 
 void EvTable::on_sent(base::Instant now, uint32_t tag) {
   (void)now;

@@ -57,8 +57,6 @@ class EvTable {
   // The same for new data that goes out in runs of up to `run` packets on one EV: a run ends early when its
   // EV is no longer GOOD or its port cannot take a packet. Other calls of choose() do not disturb the run.
   std::optional<PathId> choose_run(base::Instant now, uint32_t ports, uint32_t run);
-  // Packets left of the run under way; 0: the next packet starts a new one.
-  [[nodiscard]] uint32_t run_left() const;
   void on_sent(base::Instant now, uint32_t tag);
 
   // Feedback. Unknown tags (and their D-04 half swap) do nothing but return false.
@@ -90,6 +88,7 @@ class EvTable {
   // Takes one due probe among `ports`; at most one outstanding an EV (cleared by on_probe_ack/lost).
   std::optional<PathId> take_probe(base::Instant now, uint32_t ports);
 
+  [[nodiscard]] bool is_good(PathId path) const;  // this very path, active and GOOD
   [[nodiscard]] std::optional<State> state(uint32_t tag) const;
   [[nodiscard]] std::optional<uint8_t> port_of(uint32_t tag) const;
   struct Row {
