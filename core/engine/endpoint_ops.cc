@@ -59,13 +59,35 @@ void EndpointOps::release_peer(uint32_t id) {
   peers_[id] = Peer{};
 }
 
-EndpointOps::Sender EndpointOps::find_sender(const IpAddr& src) {
-  const auto it = by_address_.find(src);
+void EndpointOps::Senders::add(uint16_t port) {
+  const auto end = udp_ports.begin() + static_cast<std::ptrdiff_t>(count);
+  if (count < kMaxReplies && std::find(udp_ports.begin(), end, port) == end) udp_ports[count++] = port;
+}
+
+// A source port that is the UDP port of a peer at that address names it: only one process owns the pair. Any
+// other is an EV (4.1) and says nothing about who chose it: then every endpoint there gets the answer, and
+// those that did not ask do not know the id. More of them than `kMaxReplies` take turns.
+EndpointOps::Senders EndpointOps::find_senders(const wire::DatagramMeta& meta) {
+  const auto it = by_address_.find(meta.src);
   if (it == by_address_.end()) return {};
-  Peer& peer = peers_[it->second.front()];
-  const auto port =
-      std::find_if(peer.ports.begin(), peer.ports.end(), [&](const PeerPort& p) { return p.addr == src; });
-  return {&peer, port == peer.ports.end() ? nullptr : &*port};
+  const std::vector<uint32_t>& ids = it->second;
+  Senders all;
+  const size_t turn = ids.size() > kMaxReplies ? reply_turn_++ % ids.size() : 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    Peer& peer = peers_[ids[(turn + i) % ids.size()]];
+    for (const PeerPort& p : peer.ports) {
+      if (p.addr != meta.src) continue;
+      if (p.udp_port == meta.src_port) {
+        Senders one;
+        one.first = &peer;
+        one.add(p.udp_port);
+        return one;
+      }
+      if (all.first == nullptr) all.first = &peer;
+      all.add(p.udp_port);
+    }
+  }
+  return all;
 }
 
 uint32_t EndpointOps::reply_tag(uint8_t port, uint32_t request_entropy) {
@@ -139,8 +161,8 @@ void EndpointOps::send_status(Instant now, Peer& peer) {
 
 void EndpointOps::on_request(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p) {
   ++stats_.endpoint_requests_rx;
-  const Sender s = find_sender(meta.src);
-  if (s.peer == nullptr && config_.accept_only_known_peers) {
+  Senders s = find_senders(meta);
+  if (s.first == nullptr && config_.accept_only_known_peers) {
     ++stats_.drops[static_cast<size_t>(wire::DropReason::bad_peer)];
     return;
   }
@@ -148,34 +170,33 @@ void EndpointOps::on_request(Instant now, const wire::DatagramMeta& meta, const 
     ++stats_.unknown_endpoint_op;
     return;
   }
-  if (s.peer != nullptr && !s.peer->responses.take(now)) {
+  if (s.first != nullptr && !s.first->responses.take(now)) {
     ++stats_.endpoint_refused;
     return;
   }
-  if (p.erth.op == wire::kOpPortStatus && s.peer != nullptr) {
+  if (p.erth.op == wire::kOpPortStatus && s.first != nullptr) {
     OpsOutcome o;
     o.kind = OpsOutcome::Kind::port_status;
     o.from = meta.src;
     o.port_mask = p.erth.port_status_mask;
     outcomes_.push_back(o);
   }
-  PeerPort to;
-  to.local_port = meta.port;
-  to.addr = meta.src;
-  to.udp_port = s.port != nullptr ? s.port->udp_port : meta.dst_port;
-  Message m{to, reply_tag(meta.port, wire::reflected_entropy(meta)), config_.dscps.control, 0, {}};
-  m.packet.bth.opcode = static_cast<uint8_t>(wire::Opcode::endpoint_response);
-  m.packet.bth.psn = p.bth.psn & 0xFFFF;
-  m.packet.eeth.op = p.erth.op;
-  m.packet.eeth.tx_timestamp = p.erth.tx_timestamp;
-  enqueue(std::move(m));
-  ++stats_.endpoint_responses_tx;
+  if (s.count == 0) s.add(meta.dst_port);  // a stranger: the port both are configured to use (D-01)
+  const uint32_t tag = reply_tag(meta.port, wire::reflected_entropy(meta));
+  for (size_t i = 0; i < s.count; ++i) {
+    Message m{{meta.port, meta.src, s.udp_ports[i], 0}, tag, config_.dscps.control, 0, {}};
+    m.packet.bth.opcode = static_cast<uint8_t>(wire::Opcode::endpoint_response);
+    m.packet.bth.psn = p.bth.psn & 0xFFFF;
+    m.packet.eeth.op = p.erth.op;
+    m.packet.eeth.tx_timestamp = p.erth.tx_timestamp;
+    enqueue(std::move(m));
+    ++stats_.endpoint_responses_tx;
+  }
 }
 
 void EndpointOps::on_response(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p) {
   const auto id = static_cast<uint16_t>(p.bth.psn);
-  const Sender s = find_sender(meta.src);
-  if (s.peer == nullptr && config_.accept_only_known_peers) {
+  if (config_.accept_only_known_peers && !by_address_.contains(meta.src)) {
     ++stats_.drops[static_cast<size_t>(wire::DropReason::bad_peer)];
     return;
   }
@@ -192,14 +213,23 @@ void EndpointOps::on_response(Instant now, const wire::DatagramMeta& meta, const
     outcomes_.push_back(o);
     return;
   }
-  if (s.peer != nullptr && s.peer->status_open && s.peer->status_id == id && id != 0) {
-    s.peer->status_open = false;
-    s.peer->status_id = 0;
-    const bool all_up = std::all_of(s.peer->ports.begin(), s.peer->ports.end(), [this](const PeerPort& q) {
+  if (id != 0) confirm_status(now, meta.src, id);
+}
+
+void EndpointOps::confirm_status(Instant now, const IpAddr& from, uint16_t id) {
+  const auto at = by_address_.find(from);
+  if (at == by_address_.end()) return;
+  for (const uint32_t n : at->second) {
+    Peer& peer = peers_[n];
+    if (!peer.status_open || peer.status_id != id) continue;
+    peer.status_open = false;
+    peer.status_id = 0;
+    const bool all_up = std::all_of(peer.ports.begin(), peer.ports.end(), [this](const PeerPort& q) {
       return (ports_up_ & (1u << q.local_port)) != 0;
     });
-    s.peer->status_next = all_up ? Instant::never() : now + kStatusRefresh;
-    s.peer->status_interval = kStatusFirst;
+    peer.status_next = all_up ? Instant::never() : now + kStatusRefresh;
+    peer.status_interval = kStatusFirst;
+    return;
   }
 }
 

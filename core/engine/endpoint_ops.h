@@ -3,6 +3,7 @@
 // `Outcome`s.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <map>
 #include <optional>
@@ -66,6 +67,7 @@ class EndpointOps {
  private:
   static constexpr size_t kMaxQueued = 1024;
   static constexpr size_t kMaxOpenProbes = 16'384;
+  static constexpr size_t kMaxReplies = 4;
   struct Message {
     PeerPort to;
     uint32_t tag = 0;
@@ -78,11 +80,15 @@ class EndpointOps {
     std::optional<uint32_t> qp_slot;
   };
 
-  struct Sender {
-    Peer* peer = nullptr;
-    const PeerPort* port = nullptr;
+  // Who can have sent a datagram. Several endpoints of one host share its address.
+  struct Senders {
+    Peer* first = nullptr;  // nobody known: null
+    std::array<uint16_t, kMaxReplies> udp_ports{};
+    size_t count = 0;
+    void add(uint16_t port);
   };
-  Sender find_sender(const IpAddr& src);
+  Senders find_senders(const wire::DatagramMeta& meta);
+  void confirm_status(Instant now, const IpAddr& from, uint16_t id);
   uint32_t reply_tag(uint8_t port, uint32_t request_entropy);
   void enqueue(Message m);
   void send_status(Instant now, Peer& peer);
@@ -99,6 +105,7 @@ class EndpointOps {
   std::map<uint16_t, OpenProbe> open_;  // by request id; ordered, so that expiry order is reproducible
   std::deque<OpsOutcome> outcomes_;
   uint16_t next_id_;
+  uint32_t reply_turn_ = 0;
 };
 
 }  // namespace mrc::engine
