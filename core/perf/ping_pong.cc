@@ -20,7 +20,7 @@ PingPong::PingPong(net::Driver& driver, const PingPongConfig& config)
 Errno PingPong::start(const Rally& rally) {
   if (rally.size == 0 || (config_.own_thread && !rally.imm)) return EINVAL;
   rally_ = rally;
-  stopping_ = waiting_ = false;
+  stopping_ = waiting_ = over_ = false;
   first_step_ = true;
   sequence_ = immediates_ = answered_ = errors_ = 0;
   first_error_ = Status::success;
@@ -37,24 +37,29 @@ bool PingPong::done() const {
 }
 
 bool PingPong::run(Duration most) {
+  if (over_) {
+    rest(most);  // the peer may need us still
+    return true;
+  }
   const Instant end = loop_.now() + most;
   for (;;) {
-    bool over = false;
     Instant now;
     loop_.with([&](Endpoint& e, Instant at) {
       now = at;
       step(e, now);
-      over = done();
+      over_ = done();
     });
-    if (over || now >= end) return over;
+    if (over_ || now >= end) return over_;
     loop_.pause(std::min(end, deadline_ > now ? deadline_ : end) - now);
   }
 }
 
 void PingPong::rest(Duration most) {
   const Instant end = loop_.now() + most;
-  for (Instant now; now < end;) {
+  for (;;) {
+    Instant now;
     loop_.with([&](Endpoint& e, Instant at) { reap(e, now = at); });
+    if (now >= end) return;
     loop_.pause(end - now);
   }
 }

@@ -37,6 +37,7 @@ class PingPong {
   // thread.
   engine::Errno start(const Rally& rally);
   // True when all round trips are done; the answering end is never done. Back after `most` at the latest.
+  // From then on it is rest().
   bool run(base::Duration most);
   // Between rallies: the transport gets its time. Takes `most`.
   void rest(base::Duration most);
@@ -60,7 +61,7 @@ class PingPong {
   Loop loop_;
   PingPongConfig config_;
   Rally rally_;
-  bool stopping_ = false, first_step_ = true, waiting_ = false, receives_posted_ = false;
+  bool stopping_ = false, over_ = false, first_step_ = true, waiting_ = false, receives_posted_ = false;
   uint64_t sequence_ = 0;  // of the message sent last, or, at the answering end, answered last
   uint64_t immediates_ = 0, answered_ = 0, errors_ = 0;
   engine::Status first_error_ = engine::Status::success;

@@ -37,7 +37,7 @@ Window Pump::part(const Window& whole, size_t lane) const {
 }
 
 void Pump::begin() {
-  stopping_ = false;
+  stopping_ = over_ = false;
   first_step_ = true;
   deadline_ = Instant::never();
   result_ = PumpResult{};
@@ -89,29 +89,34 @@ void Pump::make_ready(size_t lane) {
 }
 
 bool Pump::run(Duration most) {
+  if (over_) {
+    rest(most);  // the peer may need us still
+    return true;
+  }
   const Instant end = loop_.now() + most;
   for (;;) {
-    bool done = false;
     Instant now;
     loop_.with([&](Endpoint& e, Instant at) {
       now = at;
       step(e, now);
-      done = finished();
-      if (done) close_window(now);
+      over_ = finished();
+      if (over_) close_window(now);
     });
-    if (done || now >= end) return done;
-    loop_.pause(std::min({end, deadline_, arrived_.due()}) - now);
+    if (over_ || now >= end) return over_;
+    loop_.pause(std::min({end, deadline_ > now ? deadline_ : end, arrived_.due()}) - now);
   }
 }
 
 void Pump::rest(Duration most) {
   measuring_ = false;
   const Instant end = loop_.now() + most;
-  for (Instant now; now < end;) {
+  for (;;) {
+    Instant now;
     loop_.with([&](Endpoint& e, Instant at) {
       reap(e, now = at);
       look_at_arrivals(e, now);
     });
+    if (now >= end) return;
     loop_.pause(std::min(end, arrived_.due()) - now);
   }
 }

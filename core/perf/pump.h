@@ -59,7 +59,8 @@ class Pump {
   engine::Errno start(const Job& job);
   // Counts from now on what arrives, without sending. A start() after it goes on with that count.
   void start_passive();
-  // True when the job is done and nothing is in flight any more; comes back after `most` at the latest.
+  // True when the job is done and nothing is in flight any more; comes back after `most` at the latest. From
+  // then on it is rest(), so that whoever still sends to us gets answers.
   bool run(Duration most);
   // After a job: the transport gets its time, nothing is posted, only arrivals are counted. Takes `most`.
   void rest(Duration most);
@@ -100,8 +101,8 @@ class Pump {
   Loop loop_;
   PumpConfig config_;
   Job job_;
-  bool active_ = false, measuring_ = false, stopping_ = false, first_step_ = true, receives_posted_ = false,
-       watching_ = false;
+  bool active_ = false, measuring_ = false, stopping_ = false, over_ = false, first_step_ = true,
+       receives_posted_ = false, watching_ = false;
   std::vector<Lane> lanes_;
   std::vector<size_t> ready_;       // lanes that may post
   std::vector<int64_t> posted_at_;  // ns, by lane and work request modulo depth

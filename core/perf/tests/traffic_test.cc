@@ -89,10 +89,10 @@ PumpConfig pump_config(Side& own, Side& peer, bool own_thread = false) {
 }
 
 bool finish(Pump& a, Pump& b, bool both) {
-  bool a_done = false, b_done = !both;
+  bool a_done = false, b_done = false;
   for (int i = 0; i < kMostTurns; ++i) {
-    a_done = a.run(kTurn) || a_done;
-    b_done = b.run(kTurn) || b_done;
+    a_done = a.run(kTurn);
+    b_done = b.run(kTurn) || !both;
     if (a_done && b_done) return true;
   }
   return false;
@@ -160,6 +160,8 @@ TEST_CASE("pump: both ways with immediates, twice on the same queue pairs") {
     CHECK_EQ(x.result().messages, 200u);
     CHECK_EQ(y.result().messages, 200u);
     CHECK_EQ(x.result().errors + y.result().errors, 0u);
+    CHECK_EQ(x.result().first_error, Status::success);
+    CHECK_EQ(y.result().first_error, Status::success);
     x.rest(kTurn);
     y.rest(kTurn);
     CHECK_EQ(x.result().messages, 200u);  // rest counts nothing

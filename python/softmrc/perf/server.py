@@ -204,7 +204,9 @@ class _Visit:
 
     def _drive(self, seconds: float = _TURN) -> None:
         """Drive the transport; a client that neither speaks nor sends is gone."""
-        if not self._playing or self._ends.turn(seconds):
+        if self._playing:
+            self._ends.turn(seconds)
+        else:
             self._ends.rest(seconds)
         now = time.monotonic()
         if not self._resting:
