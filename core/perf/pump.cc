@@ -11,7 +11,6 @@ using engine::Completion;
 using engine::Endpoint;
 using engine::Errno;
 using engine::Status;
-using engine::WcOpcode;
 
 namespace {
 constexpr uint64_t kMaxInFlight = uint64_t{1} << 24;
