@@ -159,8 +159,8 @@ void Driver::progress(base::Duration max_wait) {
   }
   if (max_wait.ns >= 0) until = std::min(until, monotonic_now() + max_wait);
   m.wait(until);
-  m.turn();
-  m.sleeping = false;
+  // Answers leave in the next turn, together with what the caller sends because of what it gets to see now.
+  m.read_planes();
 }
 
 // The descriptor is written when notices came since it was last announced; the application fetches them

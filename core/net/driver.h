@@ -64,8 +64,9 @@ class Driver {
   // half-way through anything; the other methods answer with nothing there, and failure() says why.
   void with(const std::function<void(engine::Endpoint&, base::Instant)>& f);
   // Progress::caller only: one turn of the loop; when nothing had arrived, a sleep of at most `max_wait`
-  // (negative: no limit) and another turn. From one thread at a time. Throws std::logic_error for a driver with a thread,
-  // and in a forked child.
+  // (negative: no limit), and what woke it is read. What that calls for leaves with the next call, so call
+  // again soon. From one thread at a time. Throws std::logic_error for a driver with a thread, and in a
+  // forked child.
   void progress(base::Duration max_wait);
   // Readable when a CQ notification fired, or an event is waiting, or the driver died. Reset by
   // drain_event_fd().

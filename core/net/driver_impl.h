@@ -58,7 +58,7 @@ struct Driver::Impl {
   static void gather(const TxBatch::Slot& s, bool trailer, std::vector<uint8_t>& out);
 
   static constexpr size_t kTxPerLock = TxBatch::kMax, kHeldPerLock = 64, kMaxStuck = 4096, kMaxPaths = 65'536;
-  static constexpr int kDrains = 8;  // batches read before timers are served
+  static constexpr int kDrains = 8;           // batches read before timers are served
   static constexpr int64_t kGapsPerSpin = 8;  // longer gaps: sleeping costs less than looking
   static constexpr base::Duration kBlockedRetry = base::Duration::micros(500);
 

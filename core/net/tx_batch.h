@@ -38,6 +38,7 @@ class TxBatch {
   void clear() { size_ = 0; }
 
  private:
+  static constexpr size_t kUrgentBytes = 512;
   static constexpr size_t kOpenRuns = 8;  // a packet may join one of the last few
   static constexpr uint8_t kNone = 0xFF;
   struct Run {
