@@ -238,14 +238,16 @@ class _Session:
         """Drive until the row is done. Returns True when it was cut short."""
         ends = self._ends
         idle = ends.plan.op == "idle"
-        late = 0.0
+        late, left = 0.0, -1
         try:
             while not ends.turn(_TURN):
                 elapsed = time.monotonic() - mark.seconds
                 if idle and elapsed >= row.duration:
                     return False
-                if row.duration and elapsed > row.duration:
-                    late = late or elapsed
+                if row.duration and elapsed > row.duration and not idle:
+                    count = int(ends.result().get("in_flight", 0))
+                    if count != left:
+                        late, left = elapsed, count
                     if elapsed - late > _DRAIN_SECONDS:
                         raise PeerError(f"the server acknowledges nothing any more ({_DRAIN_SECONDS:g} s)")
                 if not await self._talk.quiet():

@@ -219,7 +219,7 @@ class Ends:
                 })  # fmt: skip
             elif self.pump is not None:
                 self.pump.start({
-                    "imm": imm, "size": row.size, "depth": self.plan.depth, "iters": row.iters,
+                    "imm": imm, "size": row.size, "depth": self.plan.depth_for(row.size), "iters": row.iters,
                     "duration_ns": row.duration_ns, "region": row.region,
                 })  # fmt: skip
 

@@ -24,6 +24,7 @@ _MAX_SIZE = MAX_REGION
 _MAX_QPS = 2048
 _MAX_DEPTH = 8192
 _MAX_IN_FLIGHT = 1 << 18
+_MAX_BYTES_IN_FLIGHT = 64 << 20
 _MAX_SECONDS = 86400
 _HOT = 64 << 20
 _MAX_EV_RUN = 4096
@@ -104,6 +105,13 @@ class Plan:
             raise UsageError("latency is measured on one queue pair, and goes both ways by itself")
         if self.op == "idle" and self.both:
             raise UsageError("where nothing is sent, there is no second direction")
+
+    def depth_for(self, size: int) -> int:
+        """Return how many messages of a size are in flight on each queue pair.
+
+        More than 64 MiB serve no path, and on a slow one they take minutes to drain.
+        """
+        return min(self.depth, max(_MAX_BYTES_IN_FLIGHT // size, 2))
 
     def to_json(self) -> dict[str, Any]:
         """Return it for the peer."""

@@ -153,7 +153,7 @@ def row_result(
         **own["latency"],
         **_cpu(usage, report, same_host, moved),
         "qps": plan.qps,
-        "depth": plan.depth,
+        "depth": plan.depth_for(row.size),
         "both": plan.both,
         "jain": round(own["jain"], 6),
         "bins": bins,

@@ -163,6 +163,12 @@ def test_bins_fit_into_a_message_and_add_up(count):
     assert read_report({**REPORT, "arrived": made})["arrived"] == made
 
 
+def test_depth_follows_size():
+    plan = Plan(depth=128, size=1 << 23, region=1 << 23)
+    assert [plan.depth_for(n) for n in (1, 1 << 19, 1 << 20, 1 << 23, 1 << 30)] == [128, 128, 64, 8, 2]
+    assert Plan(depth=1).depth_for(1 << 30) == 1
+
+
 def test_jain():
     assert jain([5, 5, 5]) == pytest.approx(1.0)
     assert jain([9, 0, 0]) == pytest.approx(1 / 3)
