@@ -215,14 +215,14 @@ class _Session:
         before = Counters.of(ends)
         await self._begin(row, imm=imm, warm_up=warm_up)
         mark = Usage.now()
-        partial = await self._run_to_end(row, mark)
-        usage = mark.since()
-        raw, sent = self._raw(mark, usage)
+        partial, spent = await self._run_to_end(row, mark)
+        usage = spent or mark.since()
+        raw = self._raw(mark, usage)
         # The peer may still be sending: many counters take long to read, and it would wait for acknowledgements.
         report = None if partial else await self._finish()
         after = Counters.of(ends)
         return row_result(
-            ends.plan, row, pmtu=ends.pmtu, raw=raw, sent=sent, counters=after.since(before), usage=usage,
+            ends.plan, row, pmtu=ends.pmtu, raw=raw, counters=after.since(before), usage=usage,
             report=report, same_host=self._same_host, partial=partial,
         )  # fmt: skip
 
@@ -234,17 +234,24 @@ class _Session:
             self._looked_at = now
             self._look()
 
-    async def _run_to_end(self, row: Row, mark: Usage) -> bool:
-        """Drive until the row is done. Returns True when it was cut short."""
+    async def _run_to_end(self, row: Row, mark: Usage) -> tuple[bool, Usage | None]:
+        """Drive until the row is done.
+
+        Returns:
+            Whether it was cut short, and the CPU time up to the end of its duration when draining took longer.
+        """
         ends = self._ends
         idle = ends.plan.op == "idle"
-        late, left = 0.0, -1
+        late, left, elapsed = 0.0, -1, 0.0
+        spent: Usage | None = None
         try:
-            while not ends.turn(_TURN):
+            while not ends.turn(min(_TURN, max(row.duration - elapsed, 0.001)) if row.duration else _TURN):
                 elapsed = time.monotonic() - mark.seconds
                 if idle and elapsed >= row.duration:
-                    return False
-                if row.duration and elapsed > row.duration and not idle:
+                    return False, None
+                if row.duration and elapsed >= row.duration and not idle:
+                    # What is left is not part of the measurement, nor is its cost.
+                    spent = spent or mark.since()
                     count = int(ends.result().get("in_flight", 0))
                     if count != left:
                         late, left = elapsed, count
@@ -259,13 +266,15 @@ class _Session:
                 task.uncancel()
             ends.stop()
             ends.turn(0.0)
-            return True
-        return False
+            return True, spent
+        return False, spent
 
-    def _raw(self, mark: Usage, usage: Usage) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    def _raw(self, mark: Usage, usage: Usage) -> dict[str, Any]:
         ends = self._ends
         raw = ends.result()
+        if ends.pump is not None:
+            raw |= {"sent": ends.pump.sent(), "arrived": ends.pump.arrived()}
         if ends.plan.op == "idle":
             start = int(mark.seconds * 1e9)
             raw |= {"from_ns": start, "to_ns": start + int(usage.seconds * 1e9)}
-        return raw, dict(ends.pump.sent()) if ends.pump is not None else None
+        return raw

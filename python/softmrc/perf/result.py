@@ -87,11 +87,16 @@ def _bins(
     }
 
 
+def _peak(bins: Mapping[str, Any]) -> float:
+    """Return the best bin, Gbit/s."""
+    return float(max(bins["bytes"], default=0) * 8 / (bins["width_ms"] * 1e6))
+
+
 def _cpu(usage: Usage, report: Mapping[str, Any] | None, same_host: bool, moved: int) -> dict[str, Any]:
     peer_process = report["cpu_process_us"] / 1e6 if report else 0.0
     peer_host = report["cpu_host_us"] / 1e6 if report else 0.0
-    # On one machine both ends see the same counter of the host.
-    host = max(usage.host, peer_host) if same_host else usage.host + peer_host
+    # On one machine both ends see the same counter of the host; ours covers the measurement and no more.
+    host = usage.host if same_host else usage.host + peer_host
     return {
         "cpu_s_per_gb": round(host / (moved / 1e9), 4) if moved else None,
         "cpu": {
@@ -110,7 +115,6 @@ def row_result(
     *,
     pmtu: int,
     raw: Mapping[str, Any],
-    sent: Mapping[str, Any] | None,
     counters: Mapping[str, Any],
     usage: Usage,
     report: Mapping[str, Any] | None,
@@ -123,8 +127,7 @@ def row_result(
         plan: of the session.
         row: what was asked for.
         pmtu: payload of a full packet.
-        raw: counts of our traffic.
-        sent: our bytes by time.
+        raw: counts of our traffic, and its bytes by time (`sent`, `arrived`).
         counters: what our transport did.
         usage: CPU time.
         report: the peer's, checked; None: it had no chance to report.
@@ -135,20 +138,20 @@ def row_result(
     own = _traffic(plan, row, raw, seconds)
     moved, messages, rate = own["bytes"], own["messages"], own["gbps"]
     result: dict[str, Any] = {"op": plan.op, "size": row.size, "iters": messages, "pmtu": pmtu}
+    arrived = report["arrived"] if report is not None else None
+    bins = _bins(arrived, raw.get("sent"), seconds)
+    peak = max(_peak(bins), own["gbps"])
     if plan.both and report is not None:
         back = _rate(report["bytes"], report["ns"] / 1e9)
         result["to_peer"] = {"bytes": moved, "gbps": round(rate, 4)}
         result["from_peer"] = {"bytes": report["bytes"], "gbps": round(back, 4)}
         moved, messages, rate = moved + report["bytes"], messages + report["messages"], rate + back
-    arrived = report["arrived"] if report is not None else None
-    bins = _bins(arrived, sent, seconds)
-    whole = bins["bytes"]
-    peak = max(whole, default=0) * 8 / (bins["width_ms"] * 1e6)
+        peak += max(_peak(_bins(raw["arrived"], None, seconds)), back)
     result |= {
         "seconds": round(seconds, 6),
         "bytes": moved,
         "goodput_gbps": round(rate, 4),
-        "peak_gbps": round(max(peak, own["gbps"]), 4),
+        "peak_gbps": round(peak, 4),
         "msg_rate_mps": round(messages / seconds / 1e6, 6) if seconds else 0.0,
         **own["latency"],
         **_cpu(usage, report, same_host, moved),
