@@ -73,9 +73,6 @@ def test_the_payload_leaves_room_for_the_headers(planes: Planes, join: Join) -> 
     assert joined.a.ask("counters")["tx_too_big"] == 0
 
 
-@pytest.mark.xfail(
-    reason="too-big messages of routers do not lower the payload of a connection yet", strict=True
-)
 def test_a_smaller_link_in_the_middle_is_found_out(stack: ExitStack) -> None:
     """B26, too-big messages of a router on the way."""
     fabric = stack.enter_context(Fabric.chain(3, 1500))
@@ -98,7 +95,6 @@ def test_the_route_chooses_the_plane(planes: Planes) -> None:
         host.ask("local_address_for", "fd00:7::2")
 
 
-@pytest.mark.xfail(reason="planes are given by address; names of interfaces are not taken yet", strict=True)
 def test_interfaces_name_planes(planes: Planes) -> None:
     """B27, lists of interfaces as other libraries take them."""
     host = Host(planes(2).a)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from softmrc.device.base import Resource, refusals
+from softmrc.device.interfaces import Interface, host_interfaces
 from softmrc.device.pump import EventQueue, Pump, Wakeup
 from softmrc.device.registry import Device, OpenDevice, ProfileUse, device
 
 __all__ = [
     "Device",
     "EventQueue",
+    "Interface",
     "OpenDevice",
     "ProfileUse",
     "Pump",
     "Resource",
     "Wakeup",
     "device",
+    "host_interfaces",
     "refusals",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -77,11 +77,20 @@ def _kind(address: str) -> str:
     return f"IPv{ip.version} {where}"
 
 
-def pair_planes(initiator: Sequence[_HasAddress], responder: Sequence[_HasAddress]) -> list[tuple[int, int]]:
-    """Decide which planes talk to each other: equal position if the kind of address is equal, then in order.
+def pair_planes(
+    initiator: Sequence[_HasAddress],
+    responder: Sequence[_HasAddress],
+    sources: Mapping[int, str | None] | None = None,
+) -> list[tuple[int, int]]:
+    """Decide which planes talk to each other: by route, then by equal position, then in order.
 
-    Both ends compute it from the same two lists and come to the same result. A loopback address never talks
-    to another host, so it is paired with loopback addresses only; link-local ones likewise.
+    A loopback address never talks to another host, so it is paired with loopback addresses only; link-local
+    ones likewise.
+
+    Args:
+        initiator: planes of the connecting end.
+        responder: planes of the listening end.
+        sources: by number of the responder's plane, the initiator's address that the route there leaves from.
 
     Returns:
         Pairs (number at the initiator, number at the responder), by initiator number; empty when nothing
@@ -89,14 +98,25 @@ def pair_planes(initiator: Sequence[_HasAddress], responder: Sequence[_HasAddres
     """
     left = {p.number: _kind(p.address) for p in initiator}
     right = {p.number: _kind(p.address) for p in responder}
-    pairs = [(n, n) for n in left if right.get(n) == left[n]]
-    for n, _ in pairs:
-        del left[n], right[n]
-    for n, kind in left.items():
+    pairs: list[tuple[int, int]] = []
+
+    def pair(n: int, m: int) -> None:
+        del left[n], right[m]
+        pairs.append((n, m))
+
+    # Routes say something where several networks meet; loopback and link-local addresses need none.
+    by_address = {p.address: p.number for p in initiator if left[p.number].endswith("routed")}
+    for m, source in (sources or {}).items():
+        n = by_address.get(source or "")
+        if n in left and left[n] == right.get(m):
+            pair(n, m)
+    for n in list(left):
+        if right.get(n) == left[n]:
+            pair(n, n)
+    for n, kind in list(left.items()):
         match = next((m for m, other in right.items() if other == kind), None)
         if match is not None:
-            del right[match]
-            pairs.append((n, match))
+            pair(n, match)
     return sorted(pairs)
 
 

@@ -1,11 +1,13 @@
 """Finds the peer.
 
-Resolves names, tries addresses side by side with a head start for the first, retries a busy one.
+Resolves names, tries addresses side by side with a head start for the first, retries a busy one, and retries
+with smaller packets where full ones vanish.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import socket
 from collections.abc import Sequence
@@ -14,6 +16,8 @@ from typing import TYPE_CHECKING
 from softmrc.endpoint.connection import Connection
 from softmrc.endpoint.exchange import TcpExchange
 from softmrc.endpoint.handshake import BUSY, Handshake, Refused
+from softmrc.endpoint.knobs import MAX_PMTU
+from softmrc.endpoint.proof import PathMtuError, smaller
 from softmrc.endpoint.region import Exposed
 from softmrc.endpoint.setup import establish
 from softmrc.errors import PeerError, UsageError
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["dial"]
 
 _HEAD_START = 0.25
+_log = logging.getLogger("softmrc")
 
 
 async def dial(
@@ -46,12 +51,17 @@ async def dial(
         raise UsageError(f"port is 1 to 65535, not {port}")
     try:
         async with asyncio.timeout(timeout):
-            delay = 0.05
+            delay, limit = 0.05, MAX_PMTU
             while True:
                 exchange = TcpExchange(*await _first(addresses, port))
                 try:
                     shake = Handshake(exchange, initiator=True, software=ep.software, token=token)
-                    return await establish(ep, exchange, shake, initiator=True, expose=expose)
+                    return await establish(
+                        ep, exchange, shake, initiator=True, expose=expose, pmtu_limit=limit
+                    )
+                except PathMtuError as error:
+                    limit = _next_size(ep, error)
+                    continue
                 except Refused as refusal:
                     if refusal.code != BUSY:
                         raise
@@ -61,6 +71,14 @@ async def dial(
                 delay = min(delay * 2, 1.0)
     except TimeoutError:
         raise PeerError(f"no connection to {', '.join(addresses)} port {port} within {timeout:g} s") from None
+
+
+def _next_size(ep: Endpoint, error: PathMtuError) -> int:
+    size = smaller(error.pmtu)
+    if size is None:
+        raise error
+    _log.warning("%s: %s; trying %d bytes", ep.name, error, size)
+    return size
 
 
 async def _first(addresses: Sequence[str], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

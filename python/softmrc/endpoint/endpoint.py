@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import logging
 import os
 import socket
 import threading
@@ -12,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Unpack
 
-from softmrc.endpoint.address import Plane, parse_plane
+from softmrc.device import host_interfaces
+from softmrc.endpoint.address import Plane
 from softmrc.endpoint.connection import Connection
 from softmrc.endpoint.dial import dial
 from softmrc.endpoint.exchange import Exchange
@@ -21,6 +23,7 @@ from softmrc.endpoint.hub import Hub
 from softmrc.endpoint.knobs import KnobArgs, Knobs
 from softmrc.endpoint.link import Link
 from softmrc.endpoint.listener import Listener, bind_sockets
+from softmrc.endpoint.planes import expand_planes, ipv6_is_off
 from softmrc.endpoint.region import Exposed, Region
 from softmrc.endpoint.setup import establish
 from softmrc.endpoint.stats import EndpointStats, PlaneStatus
@@ -31,6 +34,7 @@ from softmrc.verbs import MR, PD, Access, Context, Rule
 __all__ = ["Endpoint"]
 
 _SOFTWARE = "softmrc 0.1.0"
+_log = logging.getLogger("softmrc")
 # Strong: an endpoint that is not closed lives until the end of the program, which closes it.
 _open_endpoints: set[Endpoint] = set()
 
@@ -50,7 +54,9 @@ class Endpoint:
         """Open sockets on every plane and start the I/O thread.
 
         Args:
-            planes: local addresses, "127.0.0.1" or "fd00::1" or "fe80::1%eth1", or `Plane` objects; 1 to 31.
+            planes: local addresses ("127.0.0.1", "fd00::1", "fe80::1%eth1"), interfaces ("eth1", "eth*"),
+                prefixes ("10.1.0.0/16"), exclusions ("^docker0,lo"), lists of these with commas, or `Plane`
+                objects; 1 to 31 in the end. `Endpoint.planes` tells what was chosen.
             udp_port: UDP port of every plane; 0: the kernel picks one each.
             evs_per_plane: entropy values (paths) of each plane, 1 to 4096.
             seed: of the engine and of built-in impairments; None: from the operating system.
@@ -69,11 +75,13 @@ class Endpoint:
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
         if len(self._name) > 200 or not self._name.isprintable():
             raise UsageError("a name has at most 200 printable characters")
-        if not planes or len(planes) > 31:
-            raise UsageError("an endpoint has 1 to 31 planes, for instance Endpoint('127.0.0.1')")
         if not 1 <= evs_per_plane <= 4096:
             raise UsageError(f"evs_per_plane is 1 to 4096, not {evs_per_plane}")
-        wanted = [self._plane(parse_plane(p)) for p in planes]
+        chosen = expand_planes(planes, host_interfaces)
+        if not 1 <= len(chosen) <= 31:
+            raise UsageError("an endpoint has 1 to 31 planes, for instance Endpoint('127.0.0.1')")
+        self._say_planes(planes, chosen)
+        wanted = [self._plane(p) for p in chosen]
         self.ctx = Context(
             self.knobs.device, wanted, seed=seed, evs_per_plane=evs_per_plane, udp_port=udp_port,
             rcvbuf=self.knobs.rcvbuf, sndbuf=self.knobs.sndbuf, impair_seed=seed,
@@ -83,6 +91,16 @@ class Endpoint:
         self.hub = Hub(self.ctx, self._name, self.knobs.keepalive)
         self._closed = False
         _open_endpoints.add(self)
+
+    def _say_planes(self, given: Sequence[str | Plane], chosen: Sequence[Plane]) -> None:
+        if [p.address if isinstance(p, Plane) else p for p in given] != [p.address for p in chosen]:
+            _log.info("%s: planes are %s", self._name, ", ".join(p.address for p in chosen))
+        routed = [p for p in chosen if ":" not in p.address and not p.address.startswith("127.")]
+        if len(routed) == len(chosen) and ipv6_is_off(host_interfaces()):
+            _log.warning(
+                "%s: IPv6 is off on this host: paths differ by UDP source port; no flow labels, no SRv6",
+                self._name,
+            )
 
     @staticmethod
     def _plane(plane: Plane) -> dict[str, Any]:

@@ -24,6 +24,8 @@ class KnobArgs(TypedDict, total=False):
     min_ack_timeout: float
     reorder_min_time: float
     base_rtt: float
+    delay_mark: float
+    probe_backoff_cap: float
     max_cwnd: int | None
     mpr: int
     max_wimm: int
@@ -67,6 +69,10 @@ class Knobs:
     base_rtt: float = 1e-3
     """Round trip the window is sized for, and the floor of the measured one: on a host whose scheduler adds a
     millisecond, a window of the 50 us an idle loopback takes would starve the link (reference 16)."""
+    delay_mark: float = 2e-3
+    """Queueing delay that counts as a congestion mark where the fabric sets none; 0: marks alone count."""
+    probe_backoff_cap: float = 0.1
+    """Longest wait between probes of a path that is down: it is used again about this long after its return."""
     max_cwnd: int | None = None
     """Cap on bytes in flight; None: a quarter of the peer's receive buffers."""
     mpr: int = 8
@@ -94,8 +100,9 @@ class Knobs:
     """How long closing waits for the peer to acknowledge what was sent."""
     rcvbuf: int = 4 << 20
     """Receive buffer asked for each plane; the kernel may grant less."""
-    sndbuf: int = 1 << 20
-    """Send buffer asked for each socket."""
+    sndbuf: int = 400_000
+    """Send buffer asked for each socket: less than the usual queue of a device, so that a full one holds us back
+    instead of dropping."""
     spin: float = 50e-6
     """The I/O thread looks for more this long before it sleeps; longer: lower latency, a busy core."""
     batching: str = "auto"
@@ -122,7 +129,8 @@ class Knobs:
             raise UsageError(f"batching must be one of {_BATCHING}, not {self.batching!r}")
         ranges: dict[str, tuple[float, float]] = {
             "hold_time": (0, 86400), "timeout": (0, 24), "linear_cnt": (0, 7), "exp_cnt": (0, 25),
-            "min_ack_timeout": (0, 60), "reorder_min_time": (0, 60), "base_rtt": (1e-6, 10), "mpr": (1, 32),
+            "min_ack_timeout": (0, 60), "reorder_min_time": (0, 60), "base_rtt": (1e-6, 10), "delay_mark": (0, 10),
+            "probe_backoff_cap": (1e-3, 60), "mpr": (1, 32),
             "max_wimm": (1, 4096), "send_depth": (1, 65536), "notification_depth": (1, 1 << 20),
             "keepalive": (0, 86400), "linger": (0, 86400),
             "ev_run": (0, 4096), "spin": (0, 1), "rcvbuf": (4096, 1 << 30), "sndbuf": (4096, 1 << 30),
@@ -131,6 +139,10 @@ class Knobs:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise UsageError(f"{name} must be {low:g} to {high:g}, not {value!r}")
+
+    def ev_table(self) -> dict[str, int]:
+        """Return the settings of the EV table that differ from those of a NIC."""
+        return {"probe_backoff_cap_ns": int(self.probe_backoff_cap * 1e9)}
 
     @classmethod
     def of(cls, args: KnobArgs) -> Knobs:

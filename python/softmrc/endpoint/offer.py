@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from softmrc.endpoint.knobs import MAX_PMTU, MIN_PMTU, PMTU_STEP
 from softmrc.errors import PeerError
 
 __all__ = [
     "CAPABILITIES",
     "VERSIONS",
+    "Agreement",
     "Hello",
     "MailboxOffer",
     "Offer",
@@ -231,7 +233,7 @@ class Offer:
             planes=planes,
             data=QpOffer.from_json(_object(data, "data")),
             mail=QpOffer.from_json(_object(data, "mail")),
-            pmtu=_int(data, "pmtu", 256, 8960),
+            pmtu=_int(data, "pmtu", MIN_PMTU, MAX_PMTU),
             mpr_dest=_int(data, "mpr_dest", 1, 32),
             max_wimm_dest=_int(data, "max_wimm_dest", 1, 4096),
             dynamic_mpr=_bool(data, "dynamic_mpr"),
@@ -240,3 +242,35 @@ class Offer:
             mailbox=MailboxOffer.from_json(_object(data, "mailbox")),
             window=window,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Which planes talk to each other, and the payload of a full packet."""
+
+    pairs: tuple[tuple[int, int], ...]
+    """Number at the connecting end, number at the listening end; in messages always in this order."""
+    pmtu: int
+
+    def to_json(self, kind: str) -> dict[str, Any]:
+        """Return the message."""
+        return {"type": kind, "pairs": [list(p) for p in self.pairs], "pmtu": self.pmtu}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], initiator: Offer, responder: Offer) -> Agreement:
+        """Read the message; PeerError when it is malformed or does not fit the offers."""
+        left = {p.number: p.address for p in initiator.planes}
+        right = {p.number: p.address for p in responder.planes}
+        pairs = []
+        for item in _list(data, "pairs", _MAX_PLANES):
+            if not isinstance(item, list) or len(item) != 2 or not all(type(n) is int for n in item):
+                raise _bad("pairs")
+            a, b = item
+            # Each plane once, and both of one family.
+            if a not in left or b not in right or (":" in left.pop(a)) != (":" in right.pop(b)):
+                raise _bad("pairs")
+            pairs.append((a, b))
+        pmtu = _int(data, "pmtu", MIN_PMTU, min(initiator.pmtu, responder.pmtu))
+        if not pairs or pmtu % PMTU_STEP:
+            raise _bad("pairs" if not pairs else "pmtu")
+        return cls(pairs=tuple(pairs), pmtu=pmtu)

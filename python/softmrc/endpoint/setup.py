@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import random
 from typing import TYPE_CHECKING
 
 from softmrc.endpoint.address import explain_no_pair, pair_planes
 from softmrc.endpoint.connection import Connection
 from softmrc.endpoint.exchange import Exchange
-from softmrc.endpoint.handshake import Handshake
+from softmrc.endpoint.handshake import Handshake, Refused
 from softmrc.endpoint.knobs import MAX_PMTU, MIN_PMTU, PMTU_STEP
 from softmrc.endpoint.mailbox import RECV_DEPTH, SEND_DEPTH, Mailbox
-from softmrc.endpoint.offer import Offer, PlaneOffer, QpOffer
+from softmrc.endpoint.offer import Agreement, Offer, PlaneOffer, QpOffer
+from softmrc.endpoint.pathmtu import overhead, path_mtus
+from softmrc.endpoint.proof import PATH_MTU, PathMtuError, prove
 from softmrc.endpoint.region import Exposed, RemoteWindow
+from softmrc.endpoint.routes import source_toward
 from softmrc.errors import MrcError, PeerError
 from softmrc.verbs import (
     CQ,
@@ -34,10 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["HANDSHAKE_SECONDS", "establish"]
 
 HANDSHAKE_SECONDS = 5.0
-# Reference 2.1: IP and UDP headers, BTH, METH, TSETH, RETH, ImmDt, iCRC around a payload.
-_OVERHEAD_V6, _OVERHEAD_V4 = 92, 72
 _MIN_CWND = 64 * 1024
 _MAIL_EVS_PER_PLANE = 4
+_log = logging.getLogger("softmrc")
 
 
 class _Ends:
@@ -62,7 +64,7 @@ class _Ends:
         for thing in (self.data, self.mail, self.mailbox, self.cq):
             thing.close()
 
-    def offer(self, window: RemoteWindow | None) -> Offer:
+    def offer(self, window: RemoteWindow | None, pmtu_limit: int) -> Offer:
         ep, knobs = self.ep, self.ep.knobs
         planes = tuple(
             PlaneOffer(number=p.number, address=p.address, udp_port=p.udp_port, mtu=p.mtu, rcvbuf=p.rcvbuf)
@@ -74,7 +76,7 @@ class _Ends:
             planes=planes,
             data=QpOffer(qpn=self.data.qp_num, psn=self.data_psn),
             mail=QpOffer(qpn=self.mail.qp_num, psn=self.mail_psn),
-            pmtu=knobs.pmtu or MAX_PMTU,
+            pmtu=min(knobs.pmtu or MAX_PMTU, pmtu_limit),
             mpr_dest=knobs.mpr,
             max_wimm_dest=knobs.max_wimm,
             dynamic_mpr=False,
@@ -105,8 +107,10 @@ class _Ends:
                     if knobs.ev_profile
                     else (_active_evs(evs, pairs, knobs.ev_count, is_mail), []),
                     ev_policy=knobs.ev_policy,
-                    ev_run=knobs.ev_run,
+                    # Mail is little, and its paths are to be used in turn: they show which planes carry it.
+                    ev_run=1 if is_mail else knobs.ev_run,
                     cc_algorithm=None if knobs.cc_profile else knobs.cc_algorithm,
+                    ev_table=knobs.ev_table(),
                     cc_config=None if knobs.cc_profile else {"min_base_rtt_ns": int(knobs.base_rtt * 1e9)},
                 ),
             )
@@ -120,6 +124,7 @@ class _Ends:
                     trimming=knobs.trimming and peer.trim_nack,
                     rq_empty_grace_ns=int((knobs.hold_time or 2.0) * 1e9),
                     base_rtt_ns=int(knobs.base_rtt * 1e9),
+                    delay_mark_ns=int(knobs.delay_mark * 1e9),
                     max_cwnd=max_cwnd,
                 ),
             )
@@ -161,12 +166,19 @@ def _active_evs(
 
 
 def agree_pmtu(wanted: int, ours: dict[int, int], pairs: list[tuple[int, int]], peer: Offer) -> int:
-    """Return the largest payload that fits both ends of every plane in use."""
+    """Return the largest payload that fits both ends of every plane in use, and the way between as far as known.
+
+    Args:
+        wanted: bytes of payload.
+        ours: bytes of IP packet, by number of our plane; 0: unknown.
+        pairs: number of our plane, number of the peer's.
+        peer: what the peer offers.
+    """
     remote = {p.number: p for p in peer.planes}
     room = min(wanted, peer.pmtu)
     for mine, its in pairs:
-        overhead = _OVERHEAD_V6 if ":" in remote[its].address else _OVERHEAD_V4
-        room = min(room, (ours[mine] or 1500) - overhead, (remote[its].mtu or 1500) - overhead)
+        around = overhead(remote[its].address)
+        room = min(room, (ours[mine] or 1500) - around, (remote[its].mtu or 1500) - around)
     if room < MIN_PMTU:
         raise PeerError(f"a plane's MTU leaves {room} bytes of payload; {MIN_PMTU} are needed")
     return room - room % PMTU_STEP
@@ -179,35 +191,36 @@ async def establish(
     *,
     initiator: bool,
     expose: Exposed,
+    pmtu_limit: int = MAX_PMTU,
 ) -> Connection:
     """Carry the handshake through and return a connection that both ends can use.
 
+    Args:
+        ep: whose planes are used.
+        exchange: the channel of the handshake.
+        shake: the handshake, not begun.
+        initiator: this end speaks first, and decides which planes belong together.
+        expose: memory the peer may write to.
+        pmtu_limit: payload of a full packet at most, bytes, besides the endpoint's own.
+
     Raises:
+        PathMtuError: full packets vanish; with a smaller `pmtu_limit` it may do.
         PeerError: the ends do not fit, or the peer refused. The peer was told.
     """
     await shake.open()
     ends = _Ends(ep)
     try:
         window = expose.region.descriptor if expose.region is not None else None
-        mine = ends.offer(window)
+        mine = ends.offer(window, pmtu_limit)
         if initiator:
             await shake.send(mine.to_json())
-        theirs = Offer.from_json(await shake.recv("offer"))
-        first, second = (mine, theirs) if initiator else (theirs, mine)
-        pairs = pair_planes(first.planes, second.planes)
-        if not pairs:
-            await shake.refuse("planes", explain_no_pair(first.planes, second.planes))
-        if not initiator:
-            pairs = sorted((b, a) for a, b in pairs)
-        try:
-            pmtu = agree_pmtu(mine.pmtu, {p.number: p.mtu for p in mine.planes}, pairs, theirs)
-        except PeerError as error:
-            await shake.refuse("mtu", str(error))
-            raise
+            theirs = Offer.from_json(await shake.recv("offer"))
+            agreed = await _propose(ep, shake, mine, theirs)
+        else:
+            theirs = Offer.from_json(await shake.recv("offer"))
+            agreed = await _consent(ep, shake, mine, theirs)
+        pairs, pmtu = list(agreed.pairs), agreed.pmtu
         ends.receive_from(theirs, pairs, pmtu)
-        if not initiator:
-            await shake.send(mine.to_json())
-            await shake.recv("ready")
         ends.send_to(theirs)
         ends.mailbox.connect(theirs.mailbox)
         conn = Connection(ep, ends.data, ends.mail, ends.cq, ends.mailbox, theirs, pairs, pmtu, expose.hold())
@@ -218,10 +231,7 @@ async def establish(
         raise
     try:
         conn._start()
-        await shake.send({"type": "ready"})
-        if initiator:
-            await shake.recv("ready")
-            await _prove_path(conn)
+        await _begin(conn, shake, initiator=initiator, agreed=agreed)
     except BaseException:
         conn._drop(PeerError("the connection was not completed"))
         raise
@@ -230,11 +240,76 @@ async def establish(
     return conn
 
 
-async def _prove_path(conn: Connection) -> None:
+async def _propose(ep: Endpoint, shake: Handshake, mine: Offer, theirs: Offer) -> Agreement:
+    """Choose pairs by the routes of this host and a size by what the paths carry; the peer may lower the size."""
+    sources = {p.number: source_toward(p.address) for p in theirs.planes}
+    pairs = pair_planes(mine.planes, theirs.planes, sources)
+    if not pairs:
+        await shake.refuse("planes", explain_no_pair(mine.planes, theirs.planes))
+    pmtu = await _size(ep, shake, mine, theirs, pairs)
+    await shake.send(Agreement(pairs=tuple(pairs), pmtu=pmtu).to_json("pairs"))
+    final = Agreement.from_json(await shake.recv("ready"), mine, theirs)
+    if final.pairs != tuple(pairs) or final.pmtu > pmtu:
+        await shake.refuse("agreement", "the answer to the proposed planes and packet size is another one")
+    _say_if_smaller(ep, mine, theirs, final)
+    return final
+
+
+async def _consent(ep: Endpoint, shake: Handshake, mine: Offer, theirs: Offer) -> Agreement:
+    """Check what the connecting end chose, and lower the size to what the paths back carry."""
+    if not pair_planes(theirs.planes, mine.planes):
+        await shake.refuse("planes", explain_no_pair(theirs.planes, mine.planes))
+    await shake.send(mine.to_json())
+    proposed = Agreement.from_json(await shake.recv("pairs"), theirs, mine)
+    pairs = sorted((b, a) for a, b in proposed.pairs)
+    pmtu = min(proposed.pmtu, await _size(ep, shake, mine, theirs, pairs))
+    _say_if_smaller(ep, mine, theirs, Agreement(pairs=tuple(pairs), pmtu=pmtu))
+    return Agreement(pairs=tuple(pairs), pmtu=pmtu)
+
+
+async def _size(
+    ep: Endpoint, shake: Handshake, mine: Offer, theirs: Offer, pairs: list[tuple[int, int]]
+) -> int:
+    links = {p.number: (p.address, p.mtu) for p in ep.planes}
+    mtus = await path_mtus(pairs, links, {p.number: p.address for p in theirs.planes})
     try:
-        await asyncio.wait_for(conn._ping(), HANDSHAKE_SECONDS)
-    except TimeoutError:
-        raise PeerError(
-            f"{conn.peer} answers over TCP, but no MRC packet comes back within {HANDSHAKE_SECONDS:g} s "
-            "on any plane: is UDP filtered, or is the MTU smaller than it says?"
-        ) from None
+        return agree_pmtu(mine.pmtu, mtus, pairs, theirs)
+    except PeerError as error:
+        await shake.refuse("mtu", str(error))
+        raise
+
+
+def _say_if_smaller(ep: Endpoint, mine: Offer, theirs: Offer, agreed: Agreement) -> None:
+    """Say when less is used than the links at both ends would carry (B26)."""
+    links = agree_pmtu(mine.pmtu, {p.number: p.mtu for p in mine.planes}, list(agreed.pairs), theirs)
+    if agreed.pmtu < links:
+        _log.warning(
+            "%s: the way to %s carries less than the links at its ends: full packets have %d bytes of payload, "
+            "not %d",
+            ep.name, theirs.name, agreed.pmtu, links,
+        )  # fmt: skip
+
+
+async def _begin(conn: Connection, shake: Handshake, *, initiator: bool, agreed: Agreement) -> None:
+    """Both ends receive: say so, prove the paths both ways, and hear that the peer has done so, too."""
+    if initiator:
+        await shake.send({"type": "ready"})
+    else:
+        its_view = tuple(sorted((b, a) for a, b in agreed.pairs))
+        await shake.send(Agreement(pairs=its_view, pmtu=agreed.pmtu).to_json("ready"))
+        await shake.recv("ready")
+    try:
+        await prove(conn)
+    except PathMtuError as error:
+        await shake.tell_error(PATH_MTU, str(error))
+        raise
+    except PeerError as error:
+        await shake.tell_error("path", str(error))
+        raise
+    await shake.send({"type": "done"})
+    try:
+        await shake.recv("done")
+    except Refused as refusal:
+        if refusal.code == PATH_MTU:
+            raise PathMtuError(str(refusal), conn.pmtu) from None
+        raise

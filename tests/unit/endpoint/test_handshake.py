@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.unit.endpoint.conftest import Opener
 
 from softmrc import PeerError, UsageError
-from softmrc.endpoint import handshake, listener, setup
+from softmrc.endpoint import handshake, listener, proof
 from softmrc.endpoint.exchange import MAX_MESSAGE
 from softmrc.endpoint.handshake import Handshake
 from softmrc.endpoint.offer import Hello, Offer, decode
@@ -310,7 +310,7 @@ def test_tcp_may_die_once_the_connection_is_up(open_endpoint: Opener) -> None:
 def test_udp_that_does_not_pass_is_said_at_set_up(
     open_endpoint: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(setup, "HANDSHAKE_SECONDS", 0.5)
+    monkeypatch.setattr(proof, "PROOF_SECONDS", 0.5)
     a, b = open_endpoint("127.0.0.1"), open_endpoint("127.0.0.3")
     b.impair([{"down": True}])
     with b.listen(0) as server, pytest.raises(PeerError, match="no MRC packet comes back"):
