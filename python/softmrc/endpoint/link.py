@@ -1,9 +1,8 @@
 """The life of a connection: completions, failure, keep-alive, orderly end. `Connection` adds what users call.
 
 Decides what a failure means, in which order things end, and who is told; leaves set-up to `setup.py`,
-splitting and order of writes to `outbox.py`, mailbox rules to `mailbox.py`. The endpoint's thread calls
-`_drain`, `_tick` and `_on_qp_error`; everything else may come from any thread. Transfers are finished with no
-lock held.
+splitting and order of writes to `outbox.py`, mailbox rules to `mailbox.py`. The endpoint's thread calls `_drain`,
+`_tick` and `_on_qp_error`; the rest may come from any thread. Transfers are finished with no lock held.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from softmrc.endpoint.inbox import Inbox
 from softmrc.endpoint.mailbox import RECV_DEPTH, Kind, Mailbox
 from softmrc.endpoint.offer import Offer
 from softmrc.endpoint.outbox import Outbox
+from softmrc.endpoint.pathmtu import mtu_cause
 from softmrc.endpoint.region import Exposed, RemoteWindow
 from softmrc.endpoint.stats import ConnectionStats, Notification, PathStats
 from softmrc.endpoint.transfer import Transfer
@@ -66,10 +66,10 @@ class Link:
         self._outbox = Outbox(data, ep.pd, ep.knobs.send_depth)
         self._state = "open"
         self._error: MrcError | None = None
-        self._bye_sent = self._bye_seen = self._bye_answered = self._bye_confirmed = False
+        self._bye_seen = self._bye_answered = self._bye_confirmed = False
         self._heard = self._spoke = time.monotonic()
         self._noted = 0
-        self._mail_sending = 0
+        self._too_big = ep.ctx.stats()["tx_too_big"]
         self._notes: Inbox[Notification] = Inbox(self._note_taken)
         self._mails: Inbox[bytes] = Inbox(self._mail_taken)
         self._windows: Inbox[RemoteWindow] = Inbox()
@@ -225,10 +225,12 @@ class Link:
         planes = {p.number: p.address for p in self._ep.planes}
         its = {p.number: p.address for p in self._offer.planes}
         tried = ", ".join(f"{mine} ({planes.get(mine)} to {its[n]})" for mine, n in self._pairs)
+        routes = [(planes[mine], its[n]) for mine, n in self._pairs]
+        cause = mtu_cause(routes, self._pmtu, self._ep.ctx.stats()["tx_too_big"] - self._too_big)
         return PeerError(
             f"{self.peer} is lost: no progress on any plane; tried planes {tried}; last heard "
             f"{time.monotonic() - self._heard:.1f} s ago. "
-            "Is the process gone, or route, MTU or firewall wrong?"
+            f"{cause or 'Is the process gone, or route, MTU or firewall wrong?'}"
         )
 
     def _broken_error(self) -> PeerError:

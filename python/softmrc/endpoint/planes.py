@@ -3,8 +3,8 @@
 Decides which addresses of a list of interfaces are meant; looks at no host itself and opens nothing.
 
 `eth1,eth2` are interfaces, `eth*` and (where no interface is called so) `eth` all that begin like this, `=eth1`
-that one only; `10.1.0.0/16` every address of the host in it; `^docker0,lo` all but those; an address is itself,
-with its scope: `fe80::1%eth1`.
+that one only; `10.1.0.0/16` every address of the host in it; `^docker0,lo` all but those, further on in a list
+`^eth0` all but that one; an address is itself, with its scope: `fe80::1%eth1`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def expand_planes(
         tokens = _tokens(text)
         if not tokens:
             raise UsageError(f"plane {plane.address!r}: not an IPv4 or IPv6 address, interface or prefix")
-        for token in tokens:
+        without += [t[1:] for t in tokens if t.startswith("^")]
+        for token in (t for t in tokens if not t.startswith("^")):
             out += _expand(replace(plane, address=token), interfaces, family, out)
     if without:
         found = list(interfaces())
