@@ -32,6 +32,7 @@ net::PlaneConfig plane_from(const nb::dict& d) {
   r.read("evs", p.evs);
   r.read("force_source_ports", p.force_source_ports);
   r.read("bytes_per_second", p.bytes_per_second);
+  r.read("udp_checksum", p.udp_checksum);
   r.finish();
   return p;
 }
@@ -317,7 +318,7 @@ class NetDriver {
   }
   uint16_t send_ev_probe(uint8_t local_port, const std::string& address, uint16_t udp_port, uint32_t ev,
                          uint8_t dscp) {
-    const engine::PeerPort peer{local_port, parse_address(address), udp_port, local_port};
+    const engine::PeerPort peer{local_port, parse_address(address), udp_port, local_port, nullptr};
     const auto id = run([&](Endpoint& e, Instant now) { return e.send_ev_probe(now, peer, ev, dscp); });
     check(id.error(), "send_ev_probe");
     return id.value();

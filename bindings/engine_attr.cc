@@ -1,5 +1,7 @@
 #include "engine_attr.h"
 
+#include <algorithm>
+
 #include "addresses.h"
 
 namespace nb = nanobind;
@@ -9,7 +11,17 @@ namespace mrc::bindings {
 namespace {
 
 using RawPath = std::pair<uint32_t, uint8_t>;
-using RawPeerPort = std::tuple<uint8_t, std::string, uint16_t, uint8_t>;
+using RawRoutes = std::vector<std::pair<uint32_t, std::string>>;
+using RawPeerPort = std::tuple<uint8_t, std::string, uint16_t, uint8_t, RawRoutes>;
+
+std::shared_ptr<const std::vector<engine::EvRoute>> routes_from(const RawRoutes& raw) {
+  if (raw.empty()) return nullptr;
+  auto routes = std::make_shared<std::vector<engine::EvRoute>>();
+  for (const auto& [tag, via] : raw) routes->push_back({tag, parse_address(via)});
+  std::sort(routes->begin(), routes->end(),
+            [](const engine::EvRoute& a, const engine::EvRoute& b) { return a.tag < b.tag; });
+  return routes;
+}
 
 std::vector<ev::PathId> paths_from(const std::vector<RawPath>& raw) {
   std::vector<ev::PathId> out;
@@ -65,8 +77,8 @@ void read_rtr_part(DictReader& r, engine::QpAttr& a) {
   std::vector<RawPeerPort> ports;
   if (r.read("peer_ports", ports)) {
     a.peer_ports.emplace();
-    for (const auto& [local, addr, udp, remote] : ports) {
-      a.peer_ports->push_back(engine::PeerPort{local, parse_address(addr), udp, remote});
+    for (const auto& [local, addr, udp, remote, routes] : ports) {
+      a.peer_ports->push_back(engine::PeerPort{local, parse_address(addr), udp, remote, routes_from(routes)});
     }
   }
   r.read("mpr_dest", a.mpr_dest);
@@ -186,7 +198,12 @@ nb::dict to_dict(const engine::QpAttr& a) {
   if (a.peer_ports) {
     nb::list ports;
     for (const engine::PeerPort& p : *a.peer_ports) {
-      ports.append(nb::make_tuple(p.local_port, format_address(p.addr), p.udp_port, p.remote_port));
+      nb::list routes;
+      if (p.routes != nullptr) {
+        for (const engine::EvRoute& r : *p.routes)
+          routes.append(nb::make_tuple(r.tag, format_address(r.via)));
+      }
+      ports.append(nb::make_tuple(p.local_port, format_address(p.addr), p.udp_port, p.remote_port, routes));
     }
     d["peer_ports"] = ports;
   }

@@ -69,6 +69,8 @@ class Endpoint {
   // The socket refused this transmit for a reason of its path (EHOSTUNREACH, ENETUNREACH, ...): 5.11, loss on
   // that EV.
   void on_send_failed(Instant now, const Transmit& t);
+  // The socket had no room for this transmit until now: that wait says nothing about its path.
+  void on_sent_late(Instant now, const Transmit& t);
   // 7.8: occupancy of the receive queue, 0..100 %.
   void set_receive_pressure(uint8_t percent);
 

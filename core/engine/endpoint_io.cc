@@ -295,6 +295,11 @@ void Endpoint::on_send_failed(Instant now, const Transmit& t) {
   impl_->settle(now, qp->slot());
 }
 
+void Endpoint::on_sent_late(Instant now, const Transmit& t) {
+  Qp* qp = t.is_data ? impl_->find(t.qpn) : nullptr;
+  if (qp != nullptr) qp->on_sent_late(now, t);
+}
+
 void Endpoint::set_receive_pressure(uint8_t percent) {
   Impl& m = *impl_;
   const uint8_t pen = percent > 90 ? 127 : percent > 50 ? 64 : 0;  // 7.8

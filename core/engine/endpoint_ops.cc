@@ -25,7 +25,7 @@ uint32_t EndpointOps::acquire_peer(const std::vector<PeerPort>& ports) {
     return p.qps > 0 && p.ports.size() == ports.size() &&
            std::equal(ports.begin(), ports.end(), p.ports.begin(), [](const PeerPort& a, const PeerPort& b) {
              return a.local_port == b.local_port && a.addr == b.addr && a.udp_port == b.udp_port &&
-                    a.remote_port == b.remote_port;
+                    a.remote_port == b.remote_port && a.routes == b.routes;
            });
   };
   // QPs to one peer are set up in runs: its address leads to the candidates without a scan of all peers.
@@ -81,9 +81,11 @@ EndpointOps::Senders EndpointOps::find_senders(const wire::DatagramMeta& meta) {
         Senders one;
         one.first = &peer;
         one.add(p.udp_port);
+        one.routes = p.routes;
         return one;
       }
       if (all.first == nullptr) all.first = &peer;
+      if (all.routes == nullptr) all.routes = p.routes;
       all.add(p.udp_port);
     }
   }
@@ -184,7 +186,7 @@ void EndpointOps::on_request(Instant now, const wire::DatagramMeta& meta, const 
   if (s.count == 0) s.add(meta.dst_port);  // a stranger: the port both are configured to use (D-01)
   const uint32_t tag = reply_tag(meta.port, wire::reflected_entropy(meta));
   for (size_t i = 0; i < s.count; ++i) {
-    Message m{{meta.port, meta.src, s.udp_ports[i], 0}, tag, config_.dscps.control, 0, {}};
+    Message m{{meta.port, meta.src, s.udp_ports[i], 0, s.routes}, tag, config_.dscps.control, 0, {}};
     m.packet.bth.opcode = static_cast<uint8_t>(wire::Opcode::endpoint_response);
     m.packet.bth.psn = p.bth.psn & 0xFFFF;
     m.packet.eeth.op = p.erth.op;
@@ -243,6 +245,7 @@ bool EndpointOps::transmit(uint32_t ports, base::MutByteView head, Transmit& out
     out = Transmit{};
     out.meta.src = ports_[it->to.local_port - 1u].addr;
     out.meta.dst = it->to.addr;
+    out.via = it->to.via(it->tag);
     out.meta.src_port = static_cast<uint16_t>(it->tag);
     out.meta.dst_port = it->to.udp_port;
     out.meta.flow_label = v4 ? 0 : it->tag >> 16;

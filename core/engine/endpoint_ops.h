@@ -85,6 +85,7 @@ class EndpointOps {
     Peer* first = nullptr;  // nobody known: null
     std::array<uint16_t, kMaxReplies> udp_ports{};
     size_t count = 0;
+    std::shared_ptr<const std::vector<EvRoute>> routes;
     void add(uint16_t port);
   };
   Senders find_senders(const wire::DatagramMeta& meta);

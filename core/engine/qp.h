@@ -59,6 +59,7 @@ class Qp final : private reliability::Placement {
   void on_packet(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p, uint32_t nominal);
   void on_trimmed(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p, bool lasthop);
   void on_send_failed(Instant now, const Transmit& t);
+  void on_sent_late(Instant now, const Transmit& t);
   void on_reverse_probe(Instant now, ev::PathId path, bool answered);
 
   // --- packets out (qp_tx.cc) ---

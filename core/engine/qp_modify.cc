@@ -26,6 +26,16 @@ bool valid_pmtu(uint32_t bytes) {
 
 bool valid_qpn(uint32_t qpn) { return qpn > wire::kEndpointQpn && qpn <= 0xFFFFFF; }
 
+// Over IPv6 only, and in the order they are looked up in.
+bool valid_routes(const PeerPort& p) {
+  if (p.routes == nullptr) return true;
+  if (p.addr.is_v4() || p.routes->size() > kMaxEvs) return false;
+  const auto v4 = [](const EvRoute& r) { return r.via.is_v4() || r.via.is_unspecified(); };
+  const auto unordered = [](const EvRoute& a, const EvRoute& b) { return a.tag >= b.tag; };
+  return std::none_of(p.routes->begin(), p.routes->end(), v4) &&
+         std::adjacent_find(p.routes->begin(), p.routes->end(), unordered) == p.routes->end();
+}
+
 template <typename T>
 void take(std::optional<T>& into, const std::optional<T>& from) {
   if (from) into = from;
@@ -92,6 +102,7 @@ Errno Qp::check_attr(const QpAttr& a) const {
       if (p.local_port == 0 || p.local_port > env_.ports.size() || p.remote_port > kMaxPorts) return EINVAL;
       if ((seen & (1u << (p.local_port - 1))) != 0) return EINVAL;
       if (p.addr.is_v4() != env_.ports[p.local_port - 1u].addr.is_v4()) return EINVAL;
+      if (!valid_routes(p)) return EINVAL;
       seen |= 1u << (p.local_port - 1);
     }
     if (seen == 0) return EINVAL;

@@ -225,6 +225,10 @@ void Qp::on_send_failed(Instant now, const Transmit& t) {
   table_->on_loss(now, t.tag, ev::BadReason::loss, now);
 }
 
+void Qp::on_sent_late(Instant now, const Transmit& t) {
+  if (state_ == QpState::rts) req_->on_sent_late(now, Psn(t.psn), t.tag);
+}
+
 Instant Qp::deadline() const {
   if (!rsp_) return Instant::never();
   Instant at = std::min(rsp_->next_timeout(), reverse_due_);

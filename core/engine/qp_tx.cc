@@ -39,6 +39,7 @@ void Qp::fill(const wire::Packet& p, ev::PathId path, uint8_t dscp, uint8_t ecn,
   out = Transmit{};
   out.meta.src = from.addr;
   out.meta.dst = to.addr;
+  out.via = to.via(path.tag);
   out.meta.src_port = static_cast<uint16_t>(path.tag);
   out.meta.dst_port = to.udp_port;
   out.meta.flow_label = to.addr.is_v4() ? 0 : path.tag >> 16;  // D-04, D-20
@@ -181,6 +182,7 @@ TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Tran
   out.pad = p.bth.pad;
   out.is_data = true;
   out.rtx = plan->rtx;
+  out.psn = plan->psn.value;
   req_->commit(now, *plan, path->tag, path->port, nominal);
   table_->on_sent(now, path->tag);
   cc_->on_send(now, nominal);

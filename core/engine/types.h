@@ -2,8 +2,10 @@
 // Names follow the verbs and mrc.h attributes (reference 10, 11).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,12 +39,21 @@ struct PortConfig {
   std::vector<uint32_t> auto_tags;
 };
 
+// SRv6: the packet of an EV goes to `via`, a uSID list whose last entry is the peer (reference 3.1). Switches
+// shift it until the peer's own address is left, which is what the peer sees and what the iCRC covers.
+struct EvRoute {
+  uint32_t tag = 0;
+  IpAddr via;
+};
+
 // Where the peer's planes are. Local port i talks to `ports[i]`; a missing entry means: no such plane there.
 struct PeerPort {
   uint8_t local_port = 0;
   IpAddr addr;
   uint16_t udp_port = 4791;
   uint8_t remote_port = 0;
+  std::shared_ptr<const std::vector<EvRoute>> routes{};  // sorted by tag; EVs without one go to `addr`
+  [[nodiscard]] const IpAddr& via(uint32_t tag) const;
 };
 
 struct EndpointConfig {
@@ -146,13 +157,14 @@ struct Datagram {
 // two.
 struct Transmit {
   wire::DatagramMeta meta;  // src, dst, ports, flow label, dscp, ecn, local port
+  IpAddr via;               // where the network is told to take it: meta.dst, or a uSID list that ends there
   uint32_t tag = 0;         // EV wire tag
   uint32_t head_len = 0;
   const uint8_t* payload = nullptr;  // valid until the next call that can release the work request
   uint32_t payload_len = 0;
   uint8_t pad = 0;
   bool is_data = false, rtx = false;
-  uint32_t qpn = 0;
+  uint32_t qpn = 0, psn = 0;  // psn: of data
 };
 
 enum class EventKind : uint8_t {
@@ -203,5 +215,12 @@ struct EndpointStats {
            endpoint_responses_tx = 0, endpoint_refused = 0, unknown_endpoint_op = 0, events_dropped = 0;
   std::array<uint64_t, kMaxPorts + 1> port_tx_bytes{}, port_rx_bytes{};
 };
+
+inline const IpAddr& PeerPort::via(uint32_t tag) const {
+  if (routes == nullptr) return addr;
+  const auto at = std::lower_bound(routes->begin(), routes->end(), tag,
+                                   [](const EvRoute& r, uint32_t t) { return r.tag < t; });
+  return at != routes->end() && at->tag == tag ? at->via : addr;
+}
 
 }  // namespace mrc::engine

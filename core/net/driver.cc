@@ -49,6 +49,7 @@ int Driver::Impl::open_plane(size_t i, base::Rng& rng, std::set<uint32_t>& taken
   o.evs = c.evs;
   o.force_source_ports = c.force_source_ports;
   o.batching = config.batching;
+  o.udp_checksum = c.udp_checksum;
   o.rcvbuf = config.rcvbuf;
   o.sndbuf = config.sndbuf;
   o.hop_limit = config.engine.hop_limit;

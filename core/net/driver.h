@@ -20,6 +20,9 @@ struct PlaneConfig {
   uint32_t evs = 16;                // AUTO EVs of this plane: source-port sockets (IPv4), flow labels (IPv6)
   bool force_source_ports = false;  // IPv6: use a socket pool instead of flow labels
   int64_t bytes_per_second = 0;     // link rate if known
+  // IPv6 only; false: UDP checksum 0. For uSID lists over real links: the sum is made for the first address
+  // of the list and would be wrong at the last. Costs runs (UDP_SEGMENT), which the kernel then refuses.
+  bool udp_checksum = true;
 };
 struct PlaneInfo {
   uint8_t port = 0;

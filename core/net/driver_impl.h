@@ -44,7 +44,8 @@ struct Driver::Impl {
   bool impair_outgoing(base::Instant now, TxBatch::Slot& s);  // locked; true when the packet is dealt with
   void note_data(base::Instant now, const engine::Transmit& t);  // locked
   void after_send(base::Instant now, const engine::Transmit& t, int error, size_t bytes);
-  void hold(base::Instant at, bool outgoing, const wire::DatagramMeta& meta, std::vector<uint8_t> bytes);
+  void hold(base::Instant at, bool outgoing, const wire::DatagramMeta& meta, const base::IpAddr& via,
+            std::vector<uint8_t> bytes);
   void park(base::Instant now, const engine::Transmit& t, std::vector<uint8_t> bytes);
   void retry_stuck(base::Instant now);  // locked
   void announce();                      // locked: event_fd follows the engine's notices
@@ -58,6 +59,8 @@ struct Driver::Impl {
   static void gather(const TxBatch::Slot& s, bool trailer, std::vector<uint8_t>& out);
 
   static constexpr size_t kTxPerLock = TxBatch::kMax, kHeldPerLock = 64, kMaxStuck = 4096, kMaxPaths = 65'536;
+  // Of one plane in one batch: what a full socket makes us keep must not wait for long.
+  static constexpr size_t kBatchBytes = 256 * 1024;
   static constexpr int kDrains = 8;           // batches read before timers are served
   static constexpr int64_t kGapsPerSpin = 8;  // longer gaps: sleeping costs less than looking
   static constexpr base::Duration kBlockedRetry = base::Duration::micros(500);

@@ -15,6 +15,7 @@ struct HeldFrame {
   uint64_t order = 0;
   bool outgoing = false;
   wire::DatagramMeta meta;
+  base::IpAddr via;
   std::vector<uint8_t> bytes;
 };
 

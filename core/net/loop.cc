@@ -187,15 +187,16 @@ void Driver::Impl::ingest(engine::Datagram& r, Instant now) {
     bytes.assign(r.bytes.begin(), r.bytes.end());
   }
   if (v.corrupt) impair::corrupt(bytes, v.corrupt_bit);
-  if (v.duplicate) hold(v.duplicate_at, false, r.meta, bytes);
-  if (v.deliver_at > now) return hold(v.deliver_at, false, r.meta, std::move(bytes));
+  if (v.duplicate) hold(v.duplicate_at, false, r.meta, {}, bytes);
+  if (v.deliver_at > now) return hold(v.deliver_at, false, r.meta, {}, std::move(bytes));
   endpoint.handle_datagram(now, r.meta, bytes);
   held.recycle(std::move(bytes));
 }
 
-void Driver::Impl::hold(Instant at, bool outgoing, const wire::DatagramMeta& meta,
+void Driver::Impl::hold(Instant at, bool outgoing, const wire::DatagramMeta& meta, const base::IpAddr& via,
                         std::vector<uint8_t> bytes) {
   HeldFrame f;
+  f.via = via;
   f.at = at;
   f.outgoing = outgoing;
   f.meta = meta;
@@ -214,9 +215,10 @@ bool Driver::Impl::deliver_held(Instant now) {
     engine::Transmit
         t;  // qpn 0: what becomes of it now is the network's business, as for a packet already gone
     t.meta = f.meta;
+    t.via = f.via;
     int error = EAGAIN;
     const bool room = (writable & (1u << f.meta.port)) != 0;
-    if (room && plane(f.meta.port).send(f.meta, f.bytes, error) != SendOutcome::would_block) {
+    if (room && plane(f.meta.port).send(f.meta, f.via, f.bytes, error) != SendOutcome::would_block) {
       after_send(now, t, error, f.bytes.size());
       held.recycle(std::move(f.bytes));
     } else {
@@ -246,10 +248,12 @@ void Driver::Impl::retry_stuck(Instant now) {
     const uint32_t bit = 1u << s.t.meta.port;
     int error = 0;
     if ((blocked & bit) != 0 ||
-        plane(s.t.meta.port).send(s.t.meta, s.bytes, error) == SendOutcome::would_block) {
+        plane(s.t.meta.port).send(s.t.meta, s.t.via, s.bytes, error) == SendOutcome::would_block) {
       blocked |= bit;
       still.push_back(std::move(s));
     } else {
+      // It waited here, not on its path.
+      if (error == 0) endpoint.on_sent_late(now, s.t);
       after_send(now, s.t, error, s.bytes.size());
     }
   }
@@ -260,12 +264,19 @@ void Driver::Impl::retry_stuck(Instant now) {
 
 bool Driver::Impl::transmit(Instant now) {
   tx.clear();
+  std::array<size_t, engine::kMaxPorts + 1> filled{};
+  uint32_t full = 0;  // ports that have enough in this batch
   bool more = true;
   for (size_t i = 0; i < TxBatch::kMax && more; ++i) {
     TxBatch::Slot& s = tx.next();
-    more = endpoint.poll_transmit(now, writable, s.head, s.t);
-    if (more && !impair_outgoing(now, s)) tx.keep(plane(s.t.meta.port));
+    more = endpoint.poll_transmit(now, writable & ~full, s.head, s.t);
+    if (!more || impair_outgoing(now, s)) continue;
+    const uint8_t port = s.t.meta.port;
+    filled[port] += s.t.head_len + s.t.payload_len;
+    if (filled[port] >= kBatchBytes) full |= 1u << port;
+    tx.keep(plane(port));
   }
+  more |= full != 0;
   tx.send();
   for (TxBatch::Slot& s : tx.slots()) {
     if (outcome_of(s.error) == SendOutcome::would_block) {
@@ -319,9 +330,9 @@ bool Driver::Impl::impair_outgoing(Instant now, TxBatch::Slot& s) {
     meta.dscp = config.engine.dscps.trimmed;
   }
   if (v.corrupt) impair::corrupt(bytes, v.corrupt_bit);
-  if (v.duplicate) hold(v.duplicate_at, true, meta, bytes);
+  if (v.duplicate) hold(v.duplicate_at, true, meta, t.via, bytes);
   // Due at once or later: the next turn sends it.
-  hold(v.deliver_at, true, meta, std::move(bytes));
+  hold(v.deliver_at, true, meta, t.via, std::move(bytes));
   return true;
 }
 

@@ -95,7 +95,7 @@ ProbeItem flow_label() {
   RxBatch room;
   std::vector<engine::Datagram> got;
   uint64_t dropped = 0;
-  if (p.send(m, byte, error) != SendOutcome::sent)
+  if (p.send(m, m.dst, byte, error) != SendOutcome::sent)
     return {"flow_label", ProbeStatus::missing, std::strerror(error), ""};
   if (poll(&ready, 1, 1000) != 1 || (p.receive(room, got, dropped), got.empty()))
     return {"flow_label", ProbeStatus::unknown, "nothing arrived on ::1", ""};

@@ -16,7 +16,8 @@ bool TxBatch::same_path(const Run& r, const Slot& s) const {
   const Slot& f = slots_[r.first];
   const wire::DatagramMeta &a = f.t.meta, &b = s.t.meta;
   return f.t.tag == s.t.tag && f.plane == s.plane && a.dst_port == b.dst_port && a.src_port == b.src_port &&
-         a.flow_label == b.flow_label && a.dscp == b.dscp && a.ecn == b.ecn && a.dst == b.dst;
+         a.flow_label == b.flow_label && a.dscp == b.dscp && a.ecn == b.ecn && a.dst == b.dst &&
+         f.t.via == s.t.via;
 }
 
 TxBatch::Run* TxBatch::run_for(const Slot& s) {
@@ -47,7 +48,7 @@ void TxBatch::group() {
       continue;
     }
     Run& r = runs_[run_count_];
-    s.error = s.plane->prepare(s.t.meta, r.message);
+    s.error = s.plane->prepare(s.t.meta, s.t.via, r.message);
     if (s.error != 0) continue;
     r.first = r.last = static_cast<uint8_t>(i);
     r.count = 1;

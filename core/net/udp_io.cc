@@ -63,13 +63,13 @@ void Message::set_segment(uint16_t bytes) {
   control_size = control.size();
 }
 
-int UdpPlane::prepare(const wire::DatagramMeta& meta, Message& m) {
+int UdpPlane::prepare(const wire::DatagramMeta& meta, const base::IpAddr& via, Message& m) {
   const bool v4 = options_.address.v4();
   if (meta.dst.is_v4() != v4) return EAFNOSUPPORT;
   m.stripped = false;
   if (const int e = socket_for(meta.src_port, m.fd); e != 0) return e;
   const bool label = !labels_refused_ || (flow_labels_ && ++unlabelled_ % kRetryLabels == 0);
-  m.to = to_sockaddr(meta.dst, meta.dst_port, v4 ? 0 : options_.address.scope, label ? meta.flow_label : 0);
+  m.to = to_sockaddr(via, meta.dst_port, v4 ? 0 : options_.address.scope, label ? meta.flow_label : 0);
   const int traffic_class = (meta.dscp << 2) | meta.ecn;
   auto* c = reinterpret_cast<cmsghdr*>(m.control.data());
   c->cmsg_level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
@@ -101,11 +101,12 @@ void UdpPlane::on_sent(const Message& m) {
   }
 }
 
-SendOutcome UdpPlane::send(const wire::DatagramMeta& meta, base::ByteView bytes, int& error) {
+SendOutcome UdpPlane::send(const wire::DatagramMeta& meta, const base::IpAddr& via, base::ByteView bytes,
+                           int& error) {
   Message m;
   iovec part{};
   m.parts = &part;
-  error = prepare(meta, m);
+  error = prepare(meta, via, m);
   if (error != 0) return SendOutcome::path_error;
   m.add(bytes.data(), bytes.size());
   const msghdr header = m.header();

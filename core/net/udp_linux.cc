@@ -17,6 +17,12 @@
 #ifndef SOL_UDP
 #define SOL_UDP 17
 #endif
+#ifndef UDP_NO_CHECK6_TX
+#define UDP_NO_CHECK6_TX 101
+#endif
+#ifndef UDP_NO_CHECK6_RX
+#define UDP_NO_CHECK6_RX 102
+#endif
 #ifndef IPV6_AUTOFLOWLABEL
 #define IPV6_AUTOFLOWLABEL 70
 #endif
@@ -42,21 +48,23 @@ Fd new_socket(bool v4) {
   return Fd(socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// Options of every sending socket. Fragments are never sent: too large a packet fails instead
-// (reference 2.15), and an unfragmentable IPv4 packet has identification 0, which the iCRC takes for granted.
+// Options of every sending socket. Fragments are never sent (reference 2.15), and an unfragmentable IPv4 packet
+// has identification 0, which the iCRC takes for granted. PROBE rather than DO: packets have the size that was
+// agreed when the path was proven; what a router, or a forger, says later must not stop them (B26).
 void prepare_sender(int fd, bool v4, const PlaneOptions& o) {
   set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, o.sndbuf);
   if (v4) {
-    set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+    set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
     set(fd, IPPROTO_IP, IP_TTL, o.hop_limit);
     return;
   }
   set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);  // one family a socket: the class bits live in other places (B30)
-  set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+  set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
   set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, o.hop_limit);
   set(fd, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
   // The label is half of the EV: a packet without one must not get one from the kernel.
   set(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
+  if (!o.udp_checksum) set(fd, SOL_UDP, UDP_NO_CHECK6_TX, 1);
 }
 
 int bind_to(int fd, const HostAddress& a, uint16_t port) {
@@ -114,7 +122,8 @@ int UdpPlane::open_main(std::string& why) {
   if (options_.batching == Batching::runs) {
     set(fd, SOL_UDP, UDP_GRO, 1);
     // Zero is the default; a kernel that takes it knows the option.
-    segments_ = set(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
+    // It refuses runs without a UDP checksum.
+    segments_ = options_.udp_checksum && set(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
   }
   if (v4) {
     set(fd, IPPROTO_IP, IP_RECVTOS, 1);
@@ -123,6 +132,7 @@ int UdpPlane::open_main(std::string& why) {
     set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
     set(fd, IPPROTO_IPV6, IPV6_FLOWINFO, 1);
     set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+    set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);  // what the iCRC covers needs no other sum
   }
   // No SO_REUSEADDR, no SO_REUSEPORT: two owners of one port would get half of the packets each (B34). UDP
   // has no waiting time, so a restart finds the port free (B37).

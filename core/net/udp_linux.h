@@ -29,6 +29,7 @@ struct PlaneOptions {
   int rcvbuf = 4 << 20, sndbuf = 1 << 20;
   uint8_t hop_limit = 64;
   Batching batching = Batching::runs;
+  bool udp_checksum = true;
 };
 
 enum class SendOutcome : uint8_t { sent, would_block, path_error };
@@ -62,13 +63,13 @@ class UdpPlane {
   int open(const PlaneOptions& options, base::Rng& rng, std::set<uint32_t>& taken, std::string& why);
 
   // Socket, address, class and marks of a packet into `m`. Errno when its source port cannot be had.
-  int prepare(const wire::DatagramMeta& meta, Message& m);
+  int prepare(const wire::DatagramMeta& meta, const base::IpAddr& via, Message& m);
   // The kernel refused `m`. True when `m` was changed so that trying again makes sense.
   static bool amend(Message& m, int error);
   // The kernel took `m`.
   void on_sent(const Message& m);
   // One packet whose UDP payload is `bytes`. `error` gets the errno of a refusal.
-  SendOutcome send(const wire::DatagramMeta& meta, base::ByteView bytes, int& error);
+  SendOutcome send(const wire::DatagramMeta& meta, const base::IpAddr& via, base::ByteView bytes, int& error);
 
   // Runs are cut by the kernel. Off where it cannot, or once it refused one that went through in pieces.
   [[nodiscard]] bool segments() const { return segments_; }

@@ -204,6 +204,12 @@ void Requester::on_probe_sent(Instant now) {
   impl_->last_probe = now;
   ++impl_->probes_unanswered;
 }
+void Requester::on_sent_late(Instant now, Psn psn, uint32_t tag) {
+  const int64_t seq = impl_->seq_of(psn);
+  if (!impl_->win.tracked(seq)) return;
+  SentRecord& r = impl_->win.at(seq);
+  if (r.state == SentState::inflight && r.tag == tag) r.tx_time = now;
+}
 void Requester::on_peer_alive(Instant probe_sent_at) { impl_->loss.on_arrival(probe_sent_at); }
 void Requester::on_probe_answer(Instant now, Instant probe_sent_at, uint8_t port, Duration rtt,
                                 Effects& out) {

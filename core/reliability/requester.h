@@ -119,7 +119,8 @@ struct Loss {
   Instant sent_at;
   LossCause cause{};
   // Something sent well after it was answered, so the peer was there and only its path can be at fault. An
-  // expiry while everything is silent blames no path: more often than all of them at once, a host stood still.
+  // expiry while everything is silent blames no path: more often than all of them at once, a host stood
+  // still.
   bool blames_path = true;
 };
 
@@ -133,9 +134,9 @@ struct Effects {
   // Exactly one transmission refused by the NACK, if it was the latest one of its PSN:
   bool nack_counted = false;  // its nominal must leave inflight
   int64_t nack_nominal = 0;
-  uint32_t spurious = 0;  // packets declared lost whose original arrived after all
+  uint32_t spurious = 0;         // packets declared lost whose original arrived after all
   int64_t spurious_nominal = 0;  // their sizes, which the declaration took out of inflight
-  bool fatal = false;     // the QP must go to ERR; completions are already queued
+  bool fatal = false;            // the QP must go to ERR; completions are already queued
   void clear();
 };
 
@@ -158,6 +159,8 @@ class Requester {
   [[nodiscard]] std::optional<PlannedPacket> peek(Instant now) const;
   // It was handed to the network on `tag`/`port`, `nominal` bytes large.
   void commit(Instant now, const PlannedPacket& p, uint32_t tag, uint8_t port, int64_t nominal);
+  // The transmission committed last on `tag` left only now.
+  void on_sent_late(Instant now, Psn psn, uint32_t tag);
   // When a held-back retransmission (OOR window, NO_*) becomes sendable; never() if none waits on time.
   [[nodiscard]] Instant next_release() const;
 

@@ -53,7 +53,7 @@ void Pair::restart(int i) {
 std::vector<engine::PeerPort> Pair::peer_ports(int of) const {
   std::vector<engine::PeerPort> out;
   for (uint8_t plane = 1; plane <= config_.planes; ++plane) {
-    out.push_back(engine::PeerPort{plane, address(config_.ipv4, 1 - of, plane), 4791, plane});
+    out.push_back(engine::PeerPort{plane, address(config_.ipv4, 1 - of, plane), 4791, plane, nullptr});
   }
   return out;
 }

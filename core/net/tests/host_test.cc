@@ -176,7 +176,7 @@ TEST_CASE("B31: while somebody holds an exclusive flow label, planes use source 
       m.flow_label = p->tags()[1] >> 16;
       m.dst_port = before.udp_port();
       int error = 0;
-      CHECK(p->send(m, bytes, error) == SendOutcome::sent);  // arrives, if need be without its label
+      CHECK(p->send(m, m.dst, bytes, error) == SendOutcome::sent);  // arrives, if need be without its label
       RxBatch room;
       std::vector<engine::Datagram> got;
       uint64_t dropped = 0;

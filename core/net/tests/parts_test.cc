@@ -64,7 +64,7 @@ TEST_CASE("one batch over two planes: every packet on its own EV, in order, and 
     s.t = engine::Transmit{};
     s.t.tag = p.tags()[number % 3];
     s.t.meta.src = p.address().ip;
-    s.t.meta.dst = to;
+    s.t.meta.dst = s.t.via = to;
     s.t.meta.src_port = static_cast<uint16_t>(s.t.tag);
     s.t.meta.dst_port = p.udp_port();
     s.t.meta.flow_label = s.t.tag >> 16;
@@ -102,6 +102,89 @@ TEST_CASE("one batch over two planes: every packet on its own EV, in order, and 
   }
 }
 
+TEST_CASE("packets of one EV cross as runs and arrive as they were; shorter ones and others do not join") {
+  std::set<uint32_t> taken;
+  for (const bool segments : {true, false}) {
+    UdpPlane p = open_plane("::1", taken);
+    if (!segments) p.refuse_segments();
+    CHECK_EQ(p.segments(), segments);
+    std::vector<uint8_t> payload(1 << 20);
+    base::Rng rng(3);
+    for (uint8_t& b : payload) b = static_cast<uint8_t>(rng.next());
+    TxBatch batch;
+    std::vector<uint32_t> sizes;
+    size_t at = 0;
+    const auto put = [&](uint8_t number, uint32_t bytes, uint32_t ev, const base::IpAddr& final_address) {
+      TxBatch::Slot& s = batch.next();
+      s.t = engine::Transmit{};
+      s.t.tag = p.tags()[ev];
+      s.t.meta.src = p.address().ip;
+      s.t.meta.dst = final_address;
+      s.t.via = p.address().ip;
+      s.t.meta.src_port = s.t.meta.dst_port = p.udp_port();
+      s.t.meta.flow_label = s.t.tag >> 16;
+      s.t.head_len = 12;
+      s.head[0] = number;
+      s.t.payload = payload.data() + at;
+      s.t.payload_len = bytes;
+      at += bytes;
+      sizes.push_back(bytes);
+      batch.keep(p);
+    };
+    const base::IpAddr self = p.address().ip;
+    for (uint8_t i = 0; i < 60; ++i) put(i, 1408, 0, self);  // more than one run holds
+    put(60, 700, 0, self);                                   // ends a run
+    put(61, 1408, 0, self);
+    put(62, 8896, 0, self);  // longer than the run before it
+    for (uint8_t i = 63; i < 70; ++i) put(i, 1408, i % 3u, self);
+    batch.send();
+    for (const TxBatch::Slot& s : batch.slots()) CHECK_EQ(s.error, 0);
+    RxBatch room;
+    std::vector<bool> seen(70);
+    size_t count = 0;
+    for (bool more = true; more;) {
+      std::vector<engine::Datagram> got;
+      uint64_t dropped = 0;
+      more = p.receive(room, got, dropped);
+      for (const engine::Datagram& d : got) {
+        const uint8_t n = d.bytes[0];
+        REQUIRE(n < 70);
+        CHECK(!seen[n]);
+        seen[n] = true;
+        ++count;
+        CHECK_EQ(d.bytes.size(), sizes[n] + 16u);
+        CHECK_EQ(wire::load_icrc(d.bytes.data() + 12 + sizes[n]),
+                 wire::icrc(d.meta, d.bytes.first(12), d.bytes.subspan(12, sizes[n]), 0));
+      }
+    }
+    CHECK_EQ(count, 70u);
+  }
+}
+
+TEST_CASE("a packet goes where its list leads, and its iCRC is that of the address it ends at") {
+  std::set<uint32_t> taken;
+  UdpPlane p = open_plane("::1", taken);
+  std::string why;
+  TxBatch batch;
+  TxBatch::Slot& s = batch.next();
+  s.t = engine::Transmit{};
+  s.t.meta.src = p.address().ip;
+  s.t.meta.dst = parse_address("fd00::b", why)->ip;
+  s.t.via = p.address().ip;
+  s.t.meta.src_port = s.t.meta.dst_port = p.udp_port();
+  s.t.head_len = 12;
+  batch.keep(p);
+  batch.send();
+  RxBatch room;
+  std::vector<engine::Datagram> got;
+  uint64_t dropped = 0;
+  p.receive(room, got, dropped);
+  REQUIRE(got.size() == 1);
+  wire::DatagramMeta there = got[0].meta;
+  there.dst = s.t.meta.dst;  // what the last switch leaves
+  CHECK_EQ(wire::load_icrc(got[0].bytes.data() + 12), wire::icrc(there, got[0].bytes.first(12), {}, 0));
+}
+
 TEST_CASE("source ports the user names are opened when used; one that is taken is an error of that packet") {
   std::set<uint32_t> taken;
   UdpPlane a = open_plane("127.0.0.42", taken);
@@ -112,10 +195,10 @@ TEST_CASE("source ports the user names are opened when used; one that is taken i
   m.src_port = static_cast<uint16_t>(b.tags()[0]);
   const std::array<uint8_t, 4> bytes{};
   int error = 0;
-  CHECK(a.send(m, bytes, error) == SendOutcome::path_error);
+  CHECK(a.send(m, m.dst, bytes, error) == SendOutcome::path_error);
   CHECK_EQ(error, EADDRINUSE);
   b = UdpPlane{};
-  CHECK(a.send(m, bytes, error) == SendOutcome::sent);
+  CHECK(a.send(m, m.dst, bytes, error) == SendOutcome::sent);
   RxBatch room;
   std::vector<engine::Datagram> got;
   uint64_t dropped = 0;
@@ -142,7 +225,7 @@ TEST_CASE("a receive buffer that overflows is counted, and its fill is seen") {
   const std::vector<uint8_t> bytes(1000);
   int error = 0;
   CHECK_EQ(p.occupancy(), 0);
-  for (int i = 0; i < 100; ++i) CHECK(p.send(m, bytes, error) == SendOutcome::sent);
+  for (int i = 0; i < 100; ++i) CHECK(p.send(m, m.dst, bytes, error) == SendOutcome::sent);
   CHECK(p.occupancy() > 50);
   RxBatch room;
   std::vector<engine::Datagram> got;
@@ -152,7 +235,7 @@ TEST_CASE("a receive buffer that overflows is counted, and its fill is seen") {
   const size_t n = got.size();
   CHECK(n > 0);
   CHECK(n < 100);
-  CHECK(p.send(m, bytes, error) == SendOutcome::sent);  // carries the count
+  CHECK(p.send(m, m.dst, bytes, error) == SendOutcome::sent);  // carries the count
   p.receive(room, got, dropped);
   CHECK_EQ(got.size() + dropped, 101u);
 }

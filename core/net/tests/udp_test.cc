@@ -39,7 +39,7 @@ wire::DatagramMeta exchange(UdpPlane& a, UdpPlane& b, uint32_t tag, uint8_t dscp
   m.ecn = ecn;
   const std::array<uint8_t, 5> bytes{1, 2, 3, 4, 5};
   int error = 0;
-  REQUIRE(a.send(m, bytes, error) == SendOutcome::sent);
+  REQUIRE(a.send(m, m.dst, bytes, error) == SendOutcome::sent);
   pollfd p{b.fd(), POLLIN, 0};
   REQUIRE(poll(&p, 1, 2000) == 1);
   RxBatch room;
@@ -136,7 +136,7 @@ TEST_CASE("a refused datagram does not poison the socket for others (B12)") {
   const std::array<uint8_t, 1> bytes{0};
   for (int i = 0; i < 5; ++i) {
     int error = 0;
-    CHECK(a.send(m, bytes, error) == SendOutcome::sent);
+    CHECK(a.send(m, m.dst, bytes, error) == SendOutcome::sent);
     exchange(a, b, a.tags()[0], 0, 0);
   }
 }

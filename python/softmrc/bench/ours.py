@@ -37,6 +37,8 @@ class Load:
     ev_run: int | None = None
     evs: int | None = None
     spin_us: int | None = None
+    via: tuple[str, str] | None = None
+    """SRv6: uSID list to host b, and to host a."""
     more: tuple[str, ...] = ()
     """Further options of the client."""
 
@@ -123,6 +125,9 @@ def run_perf(
     length = seconds or load.seconds or bench.settings.seconds
     common = ["--port", str(_PORT), "--json"]
     serve = [*common, "--planes", ",".join(site.b_planes), "--once", *load.local_options()]
+    if load.via is not None:
+        serve += ["--via", load.via[1]]
+        common += ["--via", load.via[0]]
     send = [site.b_planes[0], *common, "--planes", ",".join(site.a_planes), *load.options(length)]
     with ExitStack() as stack:
         server = stack.enter_context(bench.start_b(site, python_module("softmrc.cli.app", "perf", *serve)))

@@ -62,6 +62,10 @@ _Spin = Annotated[int, typer.Option(help="Microseconds to look for more before s
 _Region = Annotated[str | None, typer.Option(help="Memory that messages walk through; 64m and more is cold.")]
 _Drive = Annotated[str, typer.Option(help="Who drives the transport: caller or thread.")]
 _Batching = Annotated[str, typer.Option(help="auto, gso or mmsg.")]
+_Via = Annotated[
+    str | None,
+    typer.Option(metavar="LIST[,LIST...]", help="SRv6: uSID lists that end at the peer; EVs are spread over them."),
+]
 _PerPort = Annotated[bool, typer.Option("--report-per-port", help="Show every EV, too.")]
 _Once = Annotated[bool, typer.Option("--once", help="Server: end after one client.")]
 _Timeout = Annotated[float, typer.Option(help="Client: seconds to wait for a server.")]
@@ -73,7 +77,7 @@ def perf(
     host: _Host = None, planes: _Planes = None, port: _Port = _PORT, op: _Op = "write", size: _Size = None,
     sweep: _Sweep = False, iters: _Iters = 0, duration: _Duration = None, qps: _Qps = 1, depth: _Depth = 128,
     both: _Both = False, mtu: _Mtu = None, ev_run: _EvRun = 0, evs: _Evs = 16, spin_us: _Spin = 50,
-    region_size: _Region = None, progress: _Drive = "caller", batching: _Batching = "auto",
+    region_size: _Region = None, progress: _Drive = "caller", batching: _Batching = "auto", via: _Via = None,
     per_port: _PerPort = False, once: _Once = False, timeout: _Timeout = 10.0, token: _Token = None,
     json: _Json = False, metrics: MetricsOption = None, events: EventsOption = None, qlog: QlogOption = None,
 ) -> None:  # fmt: skip
@@ -94,13 +98,15 @@ def perf(
     with guard("perf", json):
         from softmrc.endpoint.handshake import token_bytes
         from softmrc.perf import Local
+        from softmrc.transfer.addresses import parse_address_list
 
         quiet_library()
         secret = token_bytes(token)
         mine, toward, targets = _ways(planes, host)
         local = Local(
-            planes=tuple(mine), evs=evs, spin_us=spin_us, progress=progress, batching=batching, pmtu=mtu
-        )
+            planes=tuple(mine), evs=evs, spin_us=spin_us, progress=progress, batching=batching, pmtu=mtu,
+            via=tuple(parse_address_list(via)) if via else (),
+        )  # fmt: skip
         if host is None:
             _serve(local, port, secret, once, json)
             return

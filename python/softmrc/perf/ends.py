@@ -29,6 +29,7 @@ from softmrc.verbs import (
     QPCap,
     QPInitAttr,
     SoftQPAttr,
+    spread_routes,
 )
 
 __all__ = ["Ends", "Local"]
@@ -53,8 +54,10 @@ class Local:
     batching: str = "auto"
     pmtu: int | None = None
     """Payload of a full packet, 256 to 8960; None: the largest that fits."""
-    rcvbuf: int = 4 << 20
-    sndbuf: int = 1 << 20
+    via: tuple[str, ...] = ()
+    """SRv6 uSID lists that end at the peer; the EVs are spread over them."""
+    rcvbuf: int = Knobs.rcvbuf
+    sndbuf: int = Knobs.sndbuf
 
     def __post_init__(self) -> None:
         """Refuse what cannot be.
@@ -140,7 +143,16 @@ class Ends:
         """Bring the queue pairs up: pairs of (our plane, its plane)."""
         self.pairs, self.pmtu = list(pairs), pmtu
         remote = {p.number: p for p in peer.planes}
-        planes = [PeerPlane(mine, remote[its].address, remote[its].udp_port, its) for mine, its in pairs]
+        planes = [
+            PeerPlane(
+                mine,
+                remote[its].address,
+                remote[its].udp_port,
+                its,
+                spread_routes(self._evs(mine), self.local.via),
+            )
+            for mine, its in pairs
+        ]
         room = sum(remote[its].rcvbuf for _, its in pairs) // 4
         window = max(room // self.plan.qps, pmtu)
         for qp, psn, its_end in zip(self.qps, self._psns, peer.qps, strict=True):
@@ -159,6 +171,7 @@ class Ends:
             QPAttr(qp_access_flags=Access.LOCAL_WRITE | Access.REMOTE_WRITE),
             soft=SoftQPAttr(
                 ev_set=(active, []), ev_policy=knobs.ev_policy, ev_run=self.plan.ev_run,
+                ev_table=knobs.ev_table(),
                 cc_algorithm=knobs.cc_algorithm, cc_config={"min_base_rtt_ns": int(knobs.base_rtt * 1e9)},
             ),
         )  # fmt: skip
@@ -167,7 +180,8 @@ class Ends:
             MrcQPAttr(mpr_dest=knobs.mpr, max_wimm_dest=wimm, cap=0),
             SoftQPAttr(
                 peer_planes=planes, rq_empty_grace_ns=int(_HOLD_SECONDS * 1e9),
-                base_rtt_ns=int(knobs.base_rtt * 1e9), max_cwnd=window,
+                base_rtt_ns=int(knobs.base_rtt * 1e9), delay_mark_ns=int(knobs.delay_mark * 1e9),
+                max_cwnd=window,
             ),
         )  # fmt: skip
         qp.to_rts(
@@ -182,6 +196,9 @@ class Ends:
                 reorder_min_time_ns=int(knobs.reorder_min_time * 1e9),
             ),
         )  # fmt: skip
+
+    def _evs(self, plane: int) -> list[int]:
+        return next(p["evs"] for p in self.planes if p["port"] == plane)
 
     def _make_traffic(self, peer: PerfOffer) -> None:
         if peer.length < self.plan.size:

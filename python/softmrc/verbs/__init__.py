@@ -24,6 +24,7 @@ from softmrc.verbs.hint import QPHint
 from softmrc.verbs.impair import Rule
 from softmrc.verbs.pd import MR, PD
 from softmrc.verbs.qp import QP
+from softmrc.verbs.routes import spread_routes
 from softmrc.verbs.structs import (
     SGE,
     WC,
@@ -72,4 +73,5 @@ __all__ = [
     "WCStatus",
     "WROpcode",
     "query_version",
+    "spread_routes",
 ]

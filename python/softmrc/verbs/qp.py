@@ -162,7 +162,8 @@ class QP(Resource):
             planes = [PeerPlane(1, attr.dgid)]
         if planes is not None:
             out["peer_ports"] = [
-                (p.local_plane, p.address, p.udp_port, p.remote_plane or p.local_plane) for p in planes
+                (p.local_plane, p.address, p.udp_port, p.remote_plane or p.local_plane, list(p.routes))
+                for p in planes
             ]
 
     def query(self) -> tuple[QPAttr, MrcQPAttr]:

@@ -127,6 +127,8 @@ class PeerPlane:
     udp_port: int = 4791
     remote_plane: int = 0
     """Its number over there; 0: the same as here."""
+    routes: Sequence[tuple[int, str]] = ()
+    """SRv6: (EV, uSID list that ends at the peer). EVs that are not named go to `address`."""
 
 
 @dataclass
