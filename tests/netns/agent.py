@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 import sys
 import threading
@@ -62,6 +63,10 @@ class Agent:
         self.streams: list[Stream] = []
         self.memory = bytearray()
         self.read = 0
+        self.said: list[str] = []
+        handler = logging.Handler()
+        handler.emit = lambda record: self.said.append(record.getMessage())  # type: ignore[method-assign]
+        logging.getLogger("softmrc").addHandler(handler)
 
     @property
     def _ep(self) -> Endpoint:
@@ -142,6 +147,9 @@ class Agent:
 
     def local_address_for(self, host: str) -> list[str]:
         return list(local_address_for(host))
+
+    def log(self) -> list[str]:
+        return self.said
 
     def cpu_seconds(self) -> float:
         fields = Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()
