@@ -40,7 +40,8 @@ _Host = Annotated[
     typer.Argument(metavar="HOST[,HOST...]", help="Addresses of the server; none: be the server."),
 ]
 _Planes = Annotated[
-    str | None, typer.Option(metavar="ADDR[,ADDR...]", help="Local addresses, one per plane; none: by route.")
+    str | None,
+    typer.Option(metavar="ADDR[,ADDR...]", help="Addresses, interfaces or prefixes here; none: by route."),
 ]
 _Port = Annotated[int, typer.Option("-p", "--port", min=0, max=65535, help="TCP port of set-up.")]
 _Op = Annotated[str, typer.Option(help="write, write_imm, lat (ping-pong) or idle.")]
@@ -64,7 +65,9 @@ _Drive = Annotated[str, typer.Option(help="Who drives the transport: caller or t
 _Batching = Annotated[str, typer.Option(help="auto, gso or mmsg.")]
 _Via = Annotated[
     str | None,
-    typer.Option(metavar="LIST[,LIST...]", help="SRv6: uSID lists that end at the peer; EVs are spread over them."),
+    typer.Option(
+        metavar="LIST[,LIST...]", help="SRv6: uSID lists that end at the peer; EVs are spread over them."
+    ),
 ]
 _PerPort = Annotated[bool, typer.Option("--report-per-port", help="Show every EV, too.")]
 _Once = Annotated[bool, typer.Option("--once", help="Server: end after one client.")]
@@ -135,9 +138,11 @@ def _bytes(text: str, name: str) -> int:
 
 def _ways(planes: str | None, host: str | None) -> tuple[list[str], list[str], list[str]]:
     """Return our planes, the addresses they lead to (none: the server's order tells), and whom to dial."""
-    from softmrc.transfer.addresses import local_address_for, parse_address_list
+    from softmrc.device import host_interfaces
+    from softmrc.endpoint.planes import expand_planes
+    from softmrc.transfer.addresses import local_address_for
 
-    given = parse_address_list(planes) if planes is not None else []
+    given = [p.address for p in expand_planes([planes], host_interfaces)] if planes is not None else []
     if host is None:
         return given, [], []
     routes = [local_address_for(h.strip()) for h in host.split(",") if h.strip()]

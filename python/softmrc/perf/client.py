@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from softmrc.endpoint.address import explain_no_pair, pair_planes
 from softmrc.endpoint.exchange import TcpExchange
 from softmrc.endpoint.handshake import BUSY, Handshake, Refused
 from softmrc.errors import PeerError
+from softmrc.perf.agree import propose
 from softmrc.perf.counters import Counters
 from softmrc.perf.ends import Ends, Local
-from softmrc.perf.offer import PerfOffer, agree_pmtu
+from softmrc.perf.offer import PerfOffer
 from softmrc.perf.plan import Plan, Row
 from softmrc.perf.result import read_report, row_result
 from softmrc.perf.talk import Talk
@@ -161,10 +161,8 @@ class _Session:
         await talk.send("open", plan=ends.plan.to_json(), offer=mine.to_json(), toward=list(self._toward))
         answer = await talk.next("opened", timeout=_PATIENCE)
         theirs = PerfOffer.from_json(answer.get("offer"), ends.plan.qps)
-        pairs = pair_planes(mine.planes, theirs.planes)
-        if not pairs:
-            raise PeerError(explain_no_pair(mine.planes, theirs.planes))
-        ends.connect(theirs, pairs, agree_pmtu(mine, theirs, pairs))
+        pairs, pmtu = await propose(talk, mine, theirs, _PATIENCE)
+        ends.connect(theirs, pairs, pmtu)
         self._same_host = bool(theirs.host) and theirs.host == host_mark()
         if ends.plan.op == "lat":
             # A message of several packets is told by its immediate; so is any when bytes land unseen.

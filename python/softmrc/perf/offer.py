@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from softmrc.endpoint.knobs import MAX_PMTU, MIN_PMTU, PMTU_STEP
+from softmrc.endpoint.knobs import MAX_PMTU, MIN_PMTU
 from softmrc.endpoint.offer import PlaneOffer, QpOffer
 from softmrc.errors import PeerError
 from softmrc.perf.plan import MAX_REGION, integer
 
-__all__ = ["PerfOffer", "agree_pmtu", "read_toward"]
+__all__ = ["PerfOffer", "read_toward"]
 
 _MAX_PLANES = 31
-# IP and UDP headers, and all that MRC puts around a payload (reference 2.1).
-_OVERHEAD = {4: 72, 6: 92}
-_DEFAULT_MTU = 1500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,20 +90,3 @@ def _qp(data: Any) -> QpOffer:
     if not isinstance(data, list) or len(data) != 2:
         raise PeerError("the peer's offer is malformed: qps")
     return QpOffer.from_json({"qpn": data[0], "psn": data[1]})
-
-
-def agree_pmtu(ours: PerfOffer, theirs: PerfOffer, pairs: Sequence[tuple[int, int]]) -> int:
-    """Return the payload of a full packet: what both want and every plane in use carries.
-
-    Raises:
-        PeerError: a plane's MTU is too small.
-    """
-    room = min(ours.pmtu, theirs.pmtu)
-    mine, its = {p.number: p for p in ours.planes}, {p.number: p for p in theirs.planes}
-    for left, right in pairs:
-        overhead = _OVERHEAD[6 if ":" in its[right].address else 4]
-        mtu = min(mine[left].mtu or _DEFAULT_MTU, its[right].mtu or _DEFAULT_MTU)
-        room = min(room, mtu - overhead)
-    if room < MIN_PMTU:
-        raise PeerError(f"a plane's MTU leaves {room} bytes of payload; {MIN_PMTU} are needed")
-    return room - room % PMTU_STEP

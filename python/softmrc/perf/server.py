@@ -15,15 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from softmrc.endpoint.address import explain_no_pair, pair_planes
 from softmrc.endpoint.exchange import TcpExchange
 from softmrc.endpoint.handshake import BUSY, Handshake
 from softmrc.endpoint.listener import bind_sockets
 from softmrc.errors import MrcError, PeerError, VerbsError
+from softmrc.perf.agree import consent
 from softmrc.perf.client import SOFTWARE
 from softmrc.perf.counters import Counters
 from softmrc.perf.ends import Ends, Local
-from softmrc.perf.offer import PerfOffer, agree_pmtu, read_toward
+from softmrc.perf.offer import PerfOffer, read_toward
 from softmrc.perf.plan import Plan, Row
 from softmrc.perf.result import bins_for_peer
 from softmrc.perf.talk import Talk
@@ -195,12 +195,10 @@ class _Visit:
         )
         ends = self._opened = Ends(local, plan, receives=plan.op != "idle", sends=plan.both)
         mine = ends.offer()
-        pairs = pair_planes(theirs.planes, mine.planes)
-        if not pairs:
-            raise PeerError(explain_no_pair(theirs.planes, mine.planes))
-        ours = [(b, a) for a, b in pairs]
-        ends.connect(theirs, ours, agree_pmtu(mine, theirs, ours))
         await self._talk.send("opened", offer=mine.to_json(), imm=ends.needs_immediates)
+        pairs, pmtu = await consent(self._talk, mine, theirs, _HANDSHAKE_SECONDS)
+        ends.connect(theirs, pairs, pmtu)
+        await self._talk.send("connected", pmtu=pmtu)
 
     def _drive(self, seconds: float = _TURN) -> None:
         """Drive the transport; a client that neither speaks nor sends is gone."""

@@ -185,6 +185,8 @@ PLANE = {"number": 1, "address": "127.0.0.71", "udp_port": 9, "mtu": 1500, "rcvb
 OFFER = {
     "planes": [PLANE], "qps": [[17, 5]], "addr": 4096, "rkey": 7, "length": 8, "pmtu": 1024, "mpr_dest": 8, "host": "",
 }  # fmt: skip
+OPEN = {"type": "perf", "step": "open", "plan": PLAN, "offer": OFFER}
+PAIRS = {"type": "perf", "step": "pairs", "pairs": [[1, 1]], "pmtu": 1024}
 
 
 @pytest.mark.parametrize(
@@ -195,22 +197,13 @@ OFFER = {
         ({"plan": None}, "malformed"),
         ({"offer": {**OFFER, "qps": [[17, 5]] * 2}}, "queue pairs"),
         ({"offer": {**OFFER, "planes": [{**PLANE, "address": "::"}]}}, "address"),
-        ({"offer": {**OFFER, "length": 4}}, "less memory"),
-        ({"offer": {**OFFER, "planes": [{**PLANE, "address": "fd00::1"}]}}, "address family"),
+        ({"toward": ["nowhere"]}, "toward"),
         ({"step": "row"}, "out of step"),
     ],
 )
 def test_hostile_clients_are_refused_with_a_reason(serve, changes, words):
     server = serve()
-    asked = {
-        "type": "perf",
-        "step": "open",
-        "plan": {**PLAN, "size": 5},
-        "offer": OFFER,
-        "imm": False,
-        **changes,
-    }
-    answers = speak(server, HELLO, asked, answers=2)
+    answers = speak(server, HELLO, {**OPEN, **changes}, answers=2)
     assert answers[0]["type"] == "hello"
     assert answers[1]["type"] == "error"
     assert words in answers[1]["message"]
@@ -218,21 +211,49 @@ def test_hostile_clients_are_refused_with_a_reason(serve, changes, words):
     assert result["iters"] == 5
 
 
+ROW = Row(size=8, iters=1).to_json()
+
+
 @pytest.mark.parametrize(
-    "row",
+    ("row", "words"),
     [
-        None,
-        {"size": 9, "iters": 1, "duration_us": 0},
-        {"size": 8, "iters": 0, "duration_us": 0},
-        {"size": "8"},
+        (None, "malformed"),
+        ({**ROW, "size": 9}, "size must be 1 to 8"),
+        ({**ROW, "iters": 0}, "iterations or a duration"),
+        ({**ROW, "size": "8"}, "size must be"),
+        ({**ROW, "region": 9}, "region must be"),
+        ({**ROW, "duration_us": 1 << 60}, "duration_us must be"),
     ],
 )
-def test_hostile_rows_are_refused(serve, row):
-    asked = {"type": "perf", "step": "open", "plan": PLAN, "offer": OFFER, "imm": False}
-    answers = speak(
-        serve(), HELLO, asked, {"type": "perf", "step": "row", "row": row, "imm": False}, answers=3
-    )
+def test_hostile_rows_are_refused_with_a_reason(serve, row, words):
+    asked = {"type": "perf", "step": "row", "row": row, "imm": False}
+    answers = speak(serve(), HELLO, OPEN, PAIRS, asked, answers=4)
+    assert [a["type"] for a in answers] == ["hello", "perf", "perf", "error"]
+    assert words in answers[3]["message"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"pairs": [[1, 9]]}, "do not fit"),
+        ({"pairs": [[1, 1], [1, 2]]}, "do not fit"),
+        ({"pairs": "1"}, "no planes"),
+        ({"pmtu": 1 << 20}, "pmtu must be"),
+        ({"pmtu": 1000}, "multiple"),
+        ({"pmtu": None}, "pmtu must be"),
+        ({"step": "go"}, "out of step"),
+    ],
+)
+def test_hostile_choices_are_refused_with_a_reason(serve, changes, words):
+    answers = speak(serve(), HELLO, OPEN, {**PAIRS, **changes}, answers=3)
     assert [a["type"] for a in answers] == ["hello", "perf", "error"]
+    assert words in answers[2]["message"]
+
+
+def test_too_little_memory_is_refused(serve):
+    plan = {**PLAN, "size": 8}
+    answers = speak(serve(), HELLO, {**OPEN, "plan": plan, "offer": {**OFFER, "length": 4}}, PAIRS, answers=3)
+    assert "less memory" in answers[2]["message"]
 
 
 def test_a_second_client_is_told_to_wait(serve):
@@ -240,8 +261,7 @@ def test_a_second_client_is_told_to_wait(serve):
 
     async def main():
         reader, writer = await asyncio.open_connection("127.0.0.61", server.port)
-        asked = {"type": "perf", "step": "open", "plan": PLAN, "offer": OFFER, "imm": False}
-        for message in (HELLO, asked):
+        for message in (HELLO, OPEN):
             body = json.dumps(message).encode()
             writer.write(struct.pack(">I", len(body)) + body)
         for _ in range(2):

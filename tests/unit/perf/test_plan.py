@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from softmrc.errors import PeerError, UsageError
 from softmrc.perf import Local, Plan, Row, region_for
-from softmrc.perf.offer import PerfOffer, agree_pmtu
+from softmrc.perf.agree import agree_pmtu, read_pairs
+from softmrc.perf.offer import PerfOffer
 from softmrc.perf.plan import MAX_REGION
 from softmrc.perf.result import MAX_BINS, bins_for_peer, jain, read_report
 
@@ -130,13 +131,35 @@ def test_pmtu(address, mtu, wanted, agreed):
     plane = {**PLANE, "address": address, "mtu": mtu}
     ours = PerfOffer.from_json({**OFFER, "planes": [plane]}, 2)
     theirs = PerfOffer.from_json({**OFFER, "planes": [plane], "pmtu": wanted}, 2)
-    assert agree_pmtu(ours, theirs, [(1, 1)]) == agree_pmtu(theirs, ours, [(1, 1)]) == agreed
+    assert agree_pmtu(ours, theirs, [(1, 1)], {1: mtu or 1500}) == agreed
+    assert agree_pmtu(theirs, ours, [(1, 1)], {1: mtu or 1500}) == agreed
+    assert agree_pmtu(ours, theirs, [(1, 1)], {1: 1000}) == min(agreed, 896)
+
+
+def test_pairs_a_client_may_choose():
+    two = {**OFFER, "planes": [PLANE, {**PLANE, "number": 2}, {**PLANE, "number": 3, "address": "fd00::1"}]}
+    offer = PerfOffer.from_json(two, 2)
+    assert read_pairs([[1, 2], [3, 3]], offer, offer) == [(1, 2), (3, 3)]
+    for wrong in (
+        None,
+        [],
+        [1],
+        [[1]],
+        [[1, 2, 3]],
+        [["1", 2]],
+        [[True, 1]],
+        [[1, 1], [1, 2]],
+        [[1, 4]],
+        [[1, 3]],
+    ):
+        with pytest.raises(PeerError):
+            read_pairs(wrong, offer, offer)
 
 
 def test_pmtu_too_small():
     offer = PerfOffer.from_json({**OFFER, "planes": [{**PLANE, "mtu": 300}]}, 2)
     with pytest.raises(PeerError, match="256 are needed"):
-        agree_pmtu(offer, offer, [(1, 1)])
+        agree_pmtu(offer, offer, [(1, 1)], {1: 300})
 
 
 @given(JSON, st.sampled_from(sorted(REPORT)), st.sampled_from(["start_ns", "width_ns", "bytes", "rest"]))
