@@ -67,6 +67,7 @@ class Agent:
         handler = logging.Handler()
         handler.emit = lambda record: self.said.append(record.getMessage())  # type: ignore[method-assign]
         logging.getLogger("softmrc").addHandler(handler)
+        logging.getLogger("softmrc").setLevel(logging.INFO)
 
     @property
     def _ep(self) -> Endpoint:
@@ -77,9 +78,12 @@ class Agent:
         self.ep = Endpoint(*planes, **{"linger": 1.0, **knobs})
         return [dataclasses.asdict(p) for p in self.ep.planes]
 
-    def listen(self, size: int) -> int:
+    def planes(self) -> list[dict[str, Any]]:
+        return [dataclasses.asdict(p) for p in self._ep.planes]
+
+    def listen(self, size: int, hosts: list[str] | None = None) -> int:
         self.memory = bytearray(size)
-        listener = self._ep.listen(0, expose=self.memory)
+        listener = self._ep.listen(hosts, expose=self.memory)
         accepting = threading.Thread(target=self._accept, args=(listener,), daemon=True)
         accepting.start()
         return listener.port
@@ -134,6 +138,9 @@ class Agent:
 
     def planes_in_use(self, conn: int) -> list[int]:
         return list(self.conns[conn].planes)
+
+    def routes(self, conn: int) -> list[list[Any]]:
+        return [[r.plane, r.address] for r in self.conns[conn].routes]
 
     def counters(self) -> dict[str, int]:
         return self._ep.stats().counters

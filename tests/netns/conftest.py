@@ -90,13 +90,21 @@ def planes(stack: ExitStack) -> Callable[..., Fabric]:
 class Joined:
     """A connection from host a to host b over all planes of a fabric."""
 
-    def __init__(self, fabric: Fabric, a_planes: list[str], b_planes: list[str], **knobs: Any) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        a_planes: list[str],
+        b_planes: list[str],
+        dial: list[str] | None = None,
+        listen: list[str] | None = None,
+        **knobs: Any,
+    ) -> None:
         self.fabric = fabric
         self.a, self.b = Host(fabric.a), Host(fabric.b)
         self.b.ask("open", *b_planes, **knobs)
         self.a.ask("open", *a_planes, **knobs)
-        self.port = self.b.ask("listen", 4 << 20)
-        self.conn = self.a.ask("connect", b_planes, self.port)
+        self.port = self.b.ask("listen", 4 << 20, listen)
+        self.conn = self.a.ask("connect", dial or b_planes, self.port)
 
 
 @pytest.fixture

@@ -129,8 +129,7 @@ def _connect(
 ) -> tuple[Endpoint, Connection]:
     """Connect over every plane of the peer that this host has a route to, in the peer's order."""
     from softmrc.endpoint import Endpoint, Plane
-    from softmrc.errors import UsageError
-    from softmrc.transfer.addresses import local_address_for
+    from softmrc.transfer.addresses import local_address_for, routes_to_planes
 
     pairs = [local_address_for(host) for host in hosts]
     remote = [its for _, its in pairs]
@@ -139,7 +138,7 @@ def _connect(
     ports: dict[str, int] = {}
 
     def over(addresses: list[str]) -> tuple[Endpoint, Connection]:
-        planes = [Plane(address=a, udp_port=ports.get(a)) for a in addresses]
+        planes = [Plane(address=a, udp_port=ports.get(a)) for a in dict.fromkeys(addresses)]
         endpoint = Endpoint(*planes, evs_per_plane=evs, hold_time=_NEVER, keepalive=0)
         ports.update((p.address, p.udp_port) for p in endpoint.planes)
         try:
@@ -152,20 +151,17 @@ def _connect(
     if local is not None or len(connection.peer_addresses) <= len(pairs):
         return endpoint, connection
     try:
-        usable: list[str] = []
-        for address in connection.peer_addresses:
-            try:
-                usable.append(local_address_for(address)[0])
-            except UsageError as error:
-                note(f"plane {address} of the peer is left out: {error}")
+        usable, reasons = routes_to_planes(connection.peer_addresses, pairs)
     except BaseException:
         endpoint.close()
         raise
+    for reason in reasons:
+        note(reason)
     if len(usable) <= len(pairs):
         return endpoint, connection
     connection.close(timeout=1.0)
     endpoint.close()
-    return over(usable)
+    return over([mine for mine, _ in usable])
 
 
 @contextlib.contextmanager

@@ -32,7 +32,13 @@ __all__ = ["recv"]
 
 
 def recv(
-    listen: Annotated[str, typer.Option(metavar="ADDR[,ADDR...]", help="Local addresses, one per plane.")],
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar="PLANE[,PLANE...]",
+            help="Planes: addresses, interfaces (eth1,eth2), prefixes (10.1.0.0/16), exclusions (^docker0,lo).",
+        ),
+    ],
     directory: Annotated[
         Path, typer.Option("--dir", metavar="OUT", help="Where files go; made when missing.")
     ],
@@ -59,6 +65,7 @@ def recv(
 
     \b
     softmrc recv --listen 10.0.0.2,10.1.0.2 --dir in
+    softmrc recv --listen eth1,eth2 --dir in
     softmrc recv --listen fd00::2 --dir in --token "$TOKEN" --once
 
     Exit codes: 0 done, 1 failed, 2 wrong use, 4 the sender left files out, 130 interrupted.

@@ -32,6 +32,14 @@ def send(
     token: Annotated[
         str | None, typer.Option(envvar="SOFTMRC_TOKEN", help="The receiver's shared secret.")
     ] = None,
+    planes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLANE[,PLANE...]",
+            help="Planes of this end: addresses, interfaces (eth1,eth2), prefixes (10.1.0.0/16), exclusions "
+            "(^docker0,lo); none: by route to the receiver's.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
     metrics: MetricsOption = None,
     events: EventsOption = None,
@@ -47,6 +55,7 @@ def send(
     softmrc send model.ckpt 10.0.0.2
     softmrc send checkpoints/ notes.txt 10.0.0.2,10.1.0.2 --token "$TOKEN"
     softmrc send data '[fd00::2]:4791'
+    softmrc send data 10.0.0.2 --planes eth1,eth2
 
     Exit codes: 0 done and verified, 1 failed, 2 wrong use, 3 receiver unreachable or refuses the token,
     4 done except for the files named, 130 interrupted.
@@ -54,7 +63,7 @@ def send(
     with guard("send", json):
         if len(paths) < 2:
             fail("send", "give at least one PATH and a DEST", 2, json)
-        result = _send(paths[:-1], paths[-1], token, json, (metrics, events, qlog))
+        result = _send(paths[:-1], paths[-1], token, json, (metrics, events, qlog), planes)
     if json:
         put_json(result)
     if result["failed"]:
@@ -67,6 +76,7 @@ def _send(
     token: str | None,
     json: bool,
     watch: tuple[str | None, Path | None, Path | None] = (None, None, None),
+    planes: str | None = None,
 ) -> dict[str, Any]:
     from softmrc.transfer.addresses import parse_destinations
     from softmrc.transfer.scan import scan
@@ -78,12 +88,16 @@ def _send(
     for line in source.skipped:
         note(f"left out: {line}")
     started = time.monotonic()
-    endpoint, connection = _connect([t.host for t in targets], targets[0].port, token)
-    with endpoint, observed(endpoint, *watch):
-        sender = Sender(connection, source)
-        sender.progress.failed += source.unreadable
-        _run_with_display(sender, connection, json)
-        stats = connection.stats()
+    endpoint, connection = _connect([t.host for t in targets], targets[0].port, token, planes)
+    if not json:
+        local = {p.number: p.address for p in endpoint.planes}
+        note(f"planes: {', '.join(f'{local[r.plane]} to {r.address}' for r in connection.routes)}")
+    with endpoint:
+        with observed(endpoint, *watch):  # its last look comes before the queue pairs go
+            sender = Sender(connection, source)
+            sender.progress.failed += source.unreadable
+            _run_with_display(sender, connection, json)
+            stats = connection.stats()
         connection.close()
     progress = sender.progress
     seconds = time.monotonic() - started
@@ -110,38 +124,39 @@ def _send(
     }
 
 
-def _connect(hosts: list[str], port: int, token: str | None) -> tuple[Endpoint, Connection]:
+def _connect(
+    hosts: list[str], port: int, token: str | None, planes: str | None
+) -> tuple[Endpoint, Connection]:
     """Connect over every plane the receiver has, even when only one of its addresses was given."""
     from softmrc.endpoint import Endpoint
-    from softmrc.errors import UsageError
-    from softmrc.transfer.addresses import local_address_for
+    from softmrc.transfer.addresses import local_address_for, parse_address_list, routes_to_planes
     from softmrc.transfer.sender import ask_planes
 
     pairs = [local_address_for(h) for h in hosts]
-    endpoint = Endpoint(*[local for local, _ in pairs], hold_time=HOLD_SECONDS)
+    remote = [its for _, its in pairs]
+
+    def over(local: list[str]) -> tuple[Endpoint, Connection]:
+        endpoint = Endpoint(*dict.fromkeys(local), hold_time=HOLD_SECONDS)
+        try:
+            return endpoint, endpoint.connect_sync(remote, port, token=token)
+        except BaseException:
+            endpoint.close()
+            raise
+
+    if planes is not None:
+        return over(parse_address_list(planes, 6 if ":" in remote[0] else 4))
+    endpoint, connection = over([local for local, _ in pairs])
     try:
-        connection = endpoint.connect_sync([remote for _, remote in pairs], port, token=token)
-        planes = ask_planes(connection)
-        if len(planes) <= len(pairs):
-            return endpoint, connection
-        usable: list[tuple[str, str]] = []
-        for address in planes:
-            try:
-                usable.append(local_address_for(address))
-            except UsageError as error:
-                note(f"plane {address} of the receiver is left out: {error}")
-        if len(usable) <= len(pairs):
-            return endpoint, connection
+        usable, reasons = routes_to_planes(ask_planes(connection), pairs)
     except BaseException:
         endpoint.close()
         raise
+    for reason in reasons:
+        note(reason)
+    if len(usable) <= len(pairs):
+        return endpoint, connection
     endpoint.close()
-    endpoint = Endpoint(*[local for local, _ in usable], hold_time=HOLD_SECONDS)
-    try:
-        return endpoint, endpoint.connect_sync([remote for _, remote in pairs], port, token=token)
-    except BaseException:
-        endpoint.close()
-        raise
+    return over([local for local, _ in usable])
 
 
 def _run_with_display(sender: Sender, connection: Connection, json: bool) -> None:

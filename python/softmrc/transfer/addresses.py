@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from softmrc.device import host_interfaces
+from softmrc.endpoint.planes import expand_planes
+from softmrc.endpoint.routes import source_toward
 from softmrc.errors import UsageError
 
 __all__ = [
@@ -17,6 +21,7 @@ __all__ = [
     "local_address_for",
     "parse_address_list",
     "parse_destinations",
+    "routes_to_planes",
     "show_address",
 ]
 
@@ -82,57 +87,103 @@ def parse_destinations(text: str) -> list[Destination]:
     return [Destination(host, port) for host, _ in found]
 
 
-def parse_address_list(text: str) -> list[str]:
-    """Read a comma-separated list of local addresses.
+def parse_address_list(text: str, family: int | None = None) -> list[str]:
+    """Read a comma-separated list of planes: addresses, interfaces, prefixes, exclusions.
+
+    Args:
+        text: for instance "10.0.0.1,10.1.0.1", "eth1,eth2", "^docker0,lo" or "fd00::/8".
+        family: 4 or 6, preferred where an interface has both; None: 6.
+
+    Returns:
+        Addresses of this host.
 
     Raises:
-        UsageError: empty, a host name, or the same address twice.
+        UsageError: empty, nothing of this host fits, or the same address twice.
     """
-    found: list[str] = []
-    for part in (p.strip() for p in text.split(",")):
-        if not part:
-            continue
-        host = part[1:-1] if part.startswith("[") and part.endswith("]") else part
-        try:
-            address = ipaddress.ip_address(host)
-        except ValueError:
-            raise UsageError(
-                f"'{part}' is not an IPv4 or IPv6 address; `softmrc doctor` lists the ones of this host"
-            ) from None
-        if address.is_unspecified:
-            raise UsageError(
-                f"'{part}': a plane needs an address of its own; `softmrc doctor` lists the ones of this host"
-            )
-        if host in found:
-            raise UsageError(f"'{part}' is given twice")
-        found.append(host)
-    if not found:
+    if not text.strip(", "):
         raise UsageError("no address given")
+    try:
+        found = [p.address for p in expand_planes([text], host_interfaces, family)]
+    except UsageError as error:
+        raise UsageError(f"{error}; see also `softmrc doctor`") from None
+    if twice := next((a for i, a in enumerate(found) if a in found[:i]), None):
+        raise UsageError(f"'{twice}' is given twice")
     return found
 
 
 def local_address_for(host: str) -> tuple[str, str]:
     """Return the local address the route to `host` uses, and the address of `host`.
 
-    Loopback addresses lead to themselves, so that 127.0.0.1 to 127.0.0.8 can be planes of one machine.
+    A name with several addresses is taken at the first one there is a route to, this host's own loopback last
+    (B27, B29). Loopback addresses lead to themselves, so that 127.0.0.1 to 127.0.0.8 can be planes of one
+    machine.
 
     Raises:
         UsageError: the name does not resolve, or there is no route.
     """
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+        infos = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
     except OSError as error:
         raise UsageError(f"cannot resolve '{host}': {error.strerror}") from error
-    remote = str(address[0])
-    if ipaddress.ip_address(remote).is_loopback:
-        return remote, remote
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+    candidates = []
+    for family, _, _, _, address in infos:
+        remote = str(address[0])
+        if family == socket.AF_INET6 and len(address) == 4 and address[3] and "%" not in remote:
+            remote = f"{remote}%{_interface_name(address[3])}"
+        candidates.append(remote)
+    # Routable before link-local before loopback; otherwise in the resolver's order.
+    for remote in sorted(dict.fromkeys(candidates), key=_distance):
+        local = source_toward(remote)
+        if local is None or (_distance(local) == _LOOPBACK) != (_distance(remote) == _LOOPBACK):
+            continue  # no way, or by loopback to another host: packets would not leave
+        return local, remote
+    missing = " (a link-local address needs its interface, as in fe80::1%eth1)"
+    raise UsageError(f"no route to {host}{missing if _distance(candidates[0]) == _LINK_LOCAL else ''}")
+
+
+_LINK_LOCAL, _LOOPBACK = 1, 2
+
+
+def _distance(address: str) -> int:
+    ip = ipaddress.ip_address(address)
+    return _LOOPBACK if ip.is_loopback else _LINK_LOCAL if ip.is_link_local else 0
+
+
+def _interface_name(index: int) -> str:
+    try:
+        return socket.if_indextoname(index)
+    except OSError:
+        return str(index)
+
+
+def routes_to_planes(
+    addresses: Sequence[str], dialled: Sequence[tuple[str, str]]
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Find this host's way to each plane of a peer.
+
+    Args:
+        addresses: of the peer's planes, as the peer says.
+        dialled: local and remote addresses it was reached by.
+
+    Returns:
+        Local and remote address of each plane that can be used, and why the others cannot.
+    """
+    usable: list[tuple[str, str]] = []
+    reasons: list[str] = []
+    scopes = {remote.partition("%")[0]: remote for _, remote in dialled}
+    own = {a.partition("%")[0] for i in host_interfaces() for a in i.addresses}
+    bridges = {a: i.name for i in host_interfaces() if i.virtual for a in i.addresses}
+    at_home = any(remote.partition("%")[0] in own or _distance(remote) == _LOOPBACK for _, remote in dialled)
+    for address in addresses:
         try:
-            probe.connect(address)
-        except OSError as error:
-            raise UsageError(f"no route to {host}: {error.strerror}") from error
-        local = probe.getsockname()
-    name = str(local[0])
-    if family == socket.AF_INET6 and local[3] and "%" not in name:
-        name = f"{name}%{socket.if_indextoname(local[3])}"
-    return name, remote
+            local, remote = local_address_for(scopes.get(address, address))
+        except UsageError as error:
+            reasons.append(f"plane {address} is left out: {error}")
+            continue
+        if not at_home and (address in own or _distance(remote) == _LOOPBACK):
+            reasons.append(f"plane {address} is left out: the address is one of this host's as well")
+        elif local in bridges and (local, remote) not in dialled:
+            reasons.append(f"plane {address} is left out: the way there is {bridges[local]}, a bridge or tunnel")
+        else:
+            usable.append((local, remote))
+    return usable, reasons
