@@ -101,14 +101,14 @@ def perf(
     with guard("perf", json):
         from softmrc.endpoint.handshake import token_bytes
         from softmrc.perf import Local
-        from softmrc.transfer.addresses import parse_address_list
+        from softmrc.transfer.addresses import parse_remote_list
 
         quiet_library()
         secret = token_bytes(token)
         mine, toward, targets = _ways(planes, host)
         local = Local(
             planes=tuple(mine), evs=evs, spin_us=spin_us, progress=progress, batching=batching, pmtu=mtu,
-            via=tuple(parse_address_list(via)) if via else (),
+            via=tuple(parse_remote_list(via)) if via else (),
         )  # fmt: skip
         if host is None:
             _serve(local, port, secret, once, json)
@@ -142,11 +142,12 @@ def _ways(planes: str | None, host: str | None) -> tuple[list[str], list[str], l
     from softmrc.endpoint.planes import expand_planes
     from softmrc.transfer.addresses import local_address_for
 
-    given = [p.address for p in expand_planes([planes], host_interfaces)] if planes is not None else []
+    routes = [local_address_for(h.strip()) for h in (host or "").split(",") if h.strip()]
+    targets = [remote for _, remote in routes]
+    family = (6 if ":" in targets[0] else 4) if targets else None
+    given = [p.address for p in expand_planes([planes], host_interfaces, family)] if planes is not None else []
     if host is None:
         return given, [], []
-    routes = [local_address_for(h.strip()) for h in host.split(",") if h.strip()]
-    targets = [remote for _, remote in routes]
     mine = given or [local for local, _ in routes]
     return mine, targets if len(mine) == len(targets) else [], targets
 

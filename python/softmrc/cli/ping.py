@@ -109,10 +109,10 @@ def _connected(
     """Connect, so that both ends know each other: only then do they answer (reference 9.4)."""
     from softmrc.errors import MrcError
     from softmrc.ping import Pinger, Target
-    from softmrc.transfer.addresses import parse_address_list, parse_destinations
+    from softmrc.transfer.addresses import family_of, parse_address_list, parse_destinations
 
     targets = parse_destinations(destination)
-    local = parse_address_list(planes) if planes is not None else None
+    local = parse_address_list(planes, family_of(targets[0].host)) if planes is not None else None
     endpoint, connection = _connect([t.host for t in targets], targets[0].port, local, evs, token)
     with endpoint:
         routes = [Target(r.plane, r.address, r.udp_port) for r in connection.routes]
@@ -168,10 +168,11 @@ def _connect(
 def _explicit(planes: str, peer_planes: str, udp_port: int, evs: int, timeout: float) -> Iterator[Pinger]:
     from softmrc.errors import UsageError
     from softmrc.ping import Pinger, Target
-    from softmrc.transfer.addresses import parse_address_list
+    from softmrc.transfer.addresses import parse_address_list, parse_remote_list
     from softmrc.verbs import Context
 
-    local, remote = parse_address_list(planes), parse_address_list(peer_planes)
+    remote = parse_remote_list(peer_planes)
+    local = parse_address_list(planes, 6 if ":" in remote[0] else 4)
     if len(local) != len(remote):
         raise UsageError(f"--planes has {len(local)} addresses, --peer-planes {len(remote)}")
     with Context(planes=local, evs_per_plane=evs, udp_port=udp_port, accept_only_known_peers=False) as ctx:

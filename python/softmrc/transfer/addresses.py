@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from softmrc.device import host_interfaces
+from softmrc.endpoint.address import Plane, parse_plane
 from softmrc.endpoint.planes import expand_planes
 from softmrc.endpoint.routes import source_toward
 from softmrc.errors import UsageError
@@ -18,9 +19,11 @@ from softmrc.errors import UsageError
 __all__ = [
     "DEFAULT_PORT",
     "Destination",
+    "family_of",
     "local_address_for",
     "parse_address_list",
     "parse_destinations",
+    "parse_remote_list",
     "routes_to_planes",
     "show_address",
 ]
@@ -100,15 +103,37 @@ def parse_address_list(text: str, family: int | None = None) -> list[str]:
     Raises:
         UsageError: empty, nothing of this host fits, or the same address twice.
     """
+    return _listed(text, lambda: expand_planes([text], host_interfaces, family))
+
+
+def parse_remote_list(text: str) -> list[str]:
+    """Read a comma-separated list of addresses of another host.
+
+    Raises:
+        UsageError: empty, not an address, or the same address twice.
+    """
+    return _listed(text, lambda: [parse_plane(part.strip()) for part in text.split(",") if part.strip()])
+
+
+def _listed(text: str, read: Callable[[], list[Plane]]) -> list[str]:
     if not text.strip(", "):
         raise UsageError("no address given")
     try:
-        found = [p.address for p in expand_planes([text], host_interfaces, family)]
+        found = [p.address for p in read()]
     except UsageError as error:
         raise UsageError(f"{error}; see also `softmrc doctor`") from None
     if twice := next((a for i, a in enumerate(found) if a in found[:i]), None):
         raise UsageError(f"'{twice}' is given twice")
     return found
+
+
+def family_of(host: str) -> int:
+    """Return 4 or 6: how `host` is reached.
+
+    Raises:
+        UsageError: the name does not resolve, or there is no route.
+    """
+    return 6 if ":" in local_address_for(host)[1] else 4
 
 
 def local_address_for(host: str) -> tuple[str, str]:

@@ -10,9 +10,11 @@ from softmrc.transfer import addresses
 from softmrc.transfer.addresses import (
     DEFAULT_PORT,
     Destination,
+    family_of,
     local_address_for,
     parse_address_list,
     parse_destinations,
+    parse_remote_list,
     routes_to_planes,
 )
 
@@ -133,3 +135,14 @@ def test_the_scope_that_was_dialled_is_kept(host):
     dialled = ("fe80::1%lo", "fe80::2%lo")
     usable, _ = routes_to_planes(["fe80::2"], [dialled])
     assert [remote for _, remote in usable] == ["fe80::2%lo"]
+
+
+def test_addresses_of_another_host_are_no_names_of_ours():
+    assert parse_remote_list("10.0.0.1, [fd00::1]") == ["10.0.0.1", "fd00::1"]
+    for text in ("lo", "10.0.0.0/8", "^lo", "", "10.0.0.1,10.0.0.1"):
+        with pytest.raises(UsageError):
+            parse_remote_list(text)
+
+
+def test_the_family_of_a_host():
+    assert (family_of("127.0.0.1"), family_of("::1")) == (4, 6)
