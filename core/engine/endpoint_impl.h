@@ -23,6 +23,7 @@ struct Endpoint::Impl {
     std::unique_ptr<Qp> qp;
     std::optional<uint32_t> peer;  // in ops
     bool error_reported = false;
+    bool waiting = false;  // for room in its share
   };
 
   Qp* find(uint32_t qpn) const;
@@ -33,6 +34,7 @@ struct Endpoint::Impl {
   void settle_later(Instant now, uint32_t slot);
   void settle_pending(Instant now);
   // A deadline that moves with every packet sent is looked up when somebody asks for it.
+  void wake_waiting(uint32_t slot);
   void reschedule(uint32_t slot, const Transmit& t);
   void retime_later(uint32_t slot);
   void retime();

@@ -83,6 +83,16 @@ void Endpoint::Impl::settle(Instant now, uint32_t slot) {
   }
   timers.set(slot + 1, qp.deadline());
   scheduler.ready(slot);
+  if (qp.share() == nullptr) return;
+  qp.count_share();
+  env.shares.wake(*qp.share(), [this](uint32_t waiting) { wake_waiting(waiting); });
+}
+
+void Endpoint::Impl::wake_waiting(uint32_t slot) {
+  if (slot >= qps.size() || !qps[slot].qp) return;
+  qps[slot].waiting = false;
+  qps[slot].qp->begin_turn();
+  scheduler.ready(slot);
 }
 
 void Endpoint::Impl::settle_ops(Instant now) {
@@ -255,13 +265,19 @@ bool Endpoint::poll_transmit(Instant now, uint32_t ports, base::MutByteView head
     m.trace.record(now, 'o', out.tag, out.head_len);
     return true;
   }
-  while (!m.scheduler.empty()) {
+  for (;;) {
+    // Whoever was woken and could not use its turn leaves it to the next one.
+    if (m.scheduler.empty()) m.env.shares.wake_all([&m](uint32_t waiting) { m.wake_waiting(waiting); });
+    if (m.scheduler.empty()) return false;
     const uint32_t slot = m.scheduler.pop();
     if (!m.qps[slot].qp) continue;
     Qp& qp = *m.qps[slot].qp;
     const TxResult r = qp.transmit(now, ports, head, out);
     if (r == TxResult::no_port) m.scheduler.blocked(slot);
     if (r == TxResult::sent) m.reschedule(slot, out);
+    if (r == TxResult::no_room && !std::exchange(m.qps[slot].waiting, true))
+      m.env.shares.wait(*qp.share(), slot);
+    if (r == TxResult::sent) qp.count_share();
     m.retime_later(slot);
     if (r != TxResult::sent) continue;
     m.count_tx(out);

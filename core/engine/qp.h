@@ -12,6 +12,7 @@
 #include "engine/mr_table.h"
 #include "engine/probes.h"
 #include "engine/run.h"
+#include "engine/share.h"
 #include "engine/token_bucket.h"
 #include "engine/types.h"
 #include "ev/reverse_set.h"
@@ -35,13 +36,15 @@ struct QpEnv {
   uint8_t rcv_cwnd_pen = 0;  // 7.8, current receive pressure
   bool restore_cwnd = false;
   Run run;
+  Shares shares{};
 };
 
-enum class TxResult : uint8_t { sent, nothing, no_port };
+enum class TxResult : uint8_t { sent, nothing, no_port, no_room };
 
 class Qp final : private reliability::Placement {
  public:
   Qp(QpEnv& env, uint32_t slot, uint32_t qpn, const QpInit& init, base::Rng rng);
+  ~Qp() override { leave_share(); }
 
   // --- lifecycle (qp_modify.cc) ---
   Errno modify(Instant now, const QpAttr& attr);
@@ -66,6 +69,11 @@ class Qp final : private reliability::Placement {
   TxResult transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
   // 6.13: the path to try by an EV probe, when receipts without own data make the reverse set go stale.
   std::optional<ev::PathId> take_reverse_probe(Instant now);
+
+  // Null unless windows are shared. Call count_share() after anything that moved what is in flight.
+  [[nodiscard]] Share* share() { return share_; }
+  void count_share();
+  void begin_turn();  // it may send a turn's worth now
 
   [[nodiscard]] Instant deadline() const;
   void on_deadline(Instant now);
@@ -123,6 +131,9 @@ class Qp final : private reliability::Placement {
   uint8_t data_dscp(bool rtx) const;
   std::optional<ev::PathId> data_path(Instant now, uint32_t usable, int64_t bytes);
   void release_pins();
+  void leave_share();
+  void end_turn();
+  void use_turn(int64_t bytes);
 
   QpEnv& env_;
   uint32_t slot_, qpn_;
@@ -143,6 +154,8 @@ class Qp final : private reliability::Placement {
   uint32_t remote_usable_ = UINT32_MAX;  // by local port number
   uint32_t usable_ports_ = 0;
   uint32_t pmtu_ = 1024;
+  Share* share_ = nullptr;
+  int64_t shared_ = 0, grant_ = 0;  // our parts of share_->outstanding and ->granted
   bool trimming_ = false;
   uint8_t last_rx_port_ = 0;
   Instant tried_at_{-1};  // last transmit() that found nothing it could send
@@ -160,6 +173,9 @@ class Qp final : private reliability::Placement {
   Duration told_base_rtt_{};
   static constexpr Duration kEcnWorks = Duration::seconds(1);
   Instant ecn_seen_at_{INT64_MIN / 2};
+  // A receiver that cannot keep up drops in front of itself, and no path is to blame (7.8).
+  static constexpr Duration kPressureMemory = Duration::millis(50);
+  Instant pressed_at_{INT64_MIN / 2};
 };
 
 }  // namespace mrc::engine

@@ -240,10 +240,47 @@ Errno Qp::to_rts(Instant now) {
   if (!controller.ok()) return controller.error();
   cc_ = std::move(controller.value());
   req_ = std::make_unique<reliability::Requester>(c);
+  if (env_.config.share_window) {
+    share_ = env_.shares.join(peers_.front().addr);
+    share_->limit = std::max(share_->limit, cc_->snapshot().max_wnd);
+  }
   return 0;
 }
 
+void Qp::count_share() {
+  if (share_ == nullptr) return;
+  const int64_t now = req_ ? req_->outstanding_nominal() : 0;
+  share_->outstanding += now - shared_;
+  shared_ = now;
+}
+
+void Qp::begin_turn() {
+  if (share_ == nullptr || grant_ > 0) return;
+  grant_ = Share::kTurnBytes;
+  share_->granted += grant_;
+}
+
+void Qp::use_turn(int64_t bytes) {
+  const int64_t used = std::min(bytes, grant_);
+  grant_ -= used;
+  share_->granted -= used;
+}
+
+void Qp::end_turn() {
+  if (share_ != nullptr) use_turn(grant_);
+}
+
+void Qp::leave_share() {
+  if (share_ == nullptr) return;
+  end_turn();
+  share_->outstanding -= shared_;
+  shared_ = 0;
+  share_ = nullptr;
+  env_.shares.leave(peers_.front().addr);
+}
+
 void Qp::to_reset() {
+  leave_share();
   release_pins();
   while (!pins_.empty()) {
     if (pins_.front() != 0) env_.mrs.unpin(pins_.front());

@@ -156,6 +156,7 @@ void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet
     e.ecn = p.seth.m == 1;
     e.rtt = effects_.rtt;
     e.rcv_cwnd_pen = p.cc.rcv_cwnd_pen;
+    if (p.cc.rcv_cwnd_pen > 0) pressed_at_ = now;
     e.restore_cwnd = p.cc.restore_cwnd;
     e.delayed = delayed;
     e.spurious_bytes = effects_.spurious_nominal;
@@ -212,7 +213,8 @@ void Qp::on_ack(Instant now, const wire::Packet& p) {
 void Qp::apply_effects(Instant now) {
   for (const reliability::Loss& l : effects_.losses) {
     env_.trace.record(now, 'l', qpn_, l.psn.value, l.tag);
-    if (l.blames_path) table_->on_loss(now, l.tag, bad_reason(l.cause), l.sent_at);
+    if (l.blames_path && now - pressed_at_ > kPressureMemory)
+      table_->on_loss(now, l.tag, bad_reason(l.cause), l.sent_at);
     cc_->on_loss(cc::LossEvent{now, l.nominal, l.cause == reliability::LossCause::timeout});
   }
   cc_->on_outstanding(req_->outstanding_nominal());

@@ -17,6 +17,7 @@ TxResult Qp::transmit(Instant now, uint32_t ports, base::MutByteView head, Trans
   if (!rsp_) return TxResult::nothing;
   const TxResult result = try_transmit(now, ports, head, out);
   if (result != TxResult::sent) tried_at_ = now;
+  if (result == TxResult::nothing) end_turn();  // a turn outlasts a full socket
   return result;
 }
 
@@ -27,6 +28,7 @@ TxResult Qp::try_transmit(Instant now, uint32_t ports, base::MutByteView head, T
   if (probe == TxResult::sent) return probe;
   const TxResult data = send_data(now, ports, head, out);
   if (data == TxResult::sent) return data;
+  if (data == TxResult::no_room) return data;
   const bool waiting =
       control == TxResult::no_port || probe == TxResult::no_port || data == TxResult::no_port;
   return waiting ? TxResult::no_port : TxResult::nothing;
@@ -153,6 +155,10 @@ TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Tran
   if (!cc_->can_send()) return TxResult::nothing;
   const auto plan = req_->peek(now);
   if (!plan) return TxResult::nothing;
+  if (share_ != nullptr && !plan->rtx && grant_ <= 0) {
+    if (!share_->waiting.empty() || !share_->has_room()) return TxResult::no_room;
+    begin_turn();
+  }
   const uint32_t usable = ports & usable_ports_;
   const int64_t full = int64_t{plan->length} + kRunOverhead;
   const auto path = plan->rtx ? table_->choose(now, usable, plan->avoid_tag) : data_path(now, usable, full);
@@ -186,6 +192,7 @@ TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Tran
   req_->commit(now, *plan, path->tag, path->port, nominal);
   table_->on_sent(now, path->tag);
   cc_->on_send(now, nominal);
+  if (share_ != nullptr && !plan->rtx) use_turn(nominal);
   return TxResult::sent;
 }
 

@@ -68,6 +68,8 @@ struct EndpointConfig {
   // New data goes out in runs of about this many bytes on one EV, for drivers that pay per run rather than
   // per packet; 0: a new EV for every packet. QpAttr.ev_run overrides it.
   uint32_t run_bytes = 0;
+  // All QPs towards one peer together have no more in flight than the largest window of one of them.
+  bool share_window = false;
   uint32_t max_qps = 1u << 20, max_mrs = 1u << 20, max_cqs = 1u << 16;
 };
 

@@ -25,6 +25,7 @@ struct Driver::Impl {
   // A system call a run costs little more than one a packet.
   static engine::EndpointConfig engine_config(const DriverConfig& c) {
     engine::EndpointConfig e = c.engine;
+    e.share_window = true;
     if (e.run_bytes == 0 && c.batching == Batching::runs) e.run_bytes = TxBatch::kMaxRunBytes;
     return e;
   }

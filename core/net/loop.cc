@@ -147,6 +147,7 @@ bool Driver::Impl::read_planes() {
     const bool more = planes[i].receive(rx, batch, dropped);
     if (!more) readable &= ~(1u << i);
     fill[i] = more ? planes[i].occupancy() : uint8_t{0};
+    if (dropped > 0) fill[i] = 100;
     any |= !batch.empty();
     const std::lock_guard lock(mutex);
     stats.local_rx_drops += dropped;

@@ -5,7 +5,10 @@
 namespace mrc::reliability {
 
 base::Duration LossDetector::window(const Timing& t) const {
-  const base::Duration w = std::max({t.base_rtt + t.target_delay, t.rttvar * 4, c_.min_time});
+  // Where a host's own queues may differ by milliseconds from plane to plane, a round trip as it is now is
+  // the least that tells a longer queue from a hole.
+  const base::Duration queues = c_.min_time.ns > 0 ? t.srtt : base::Duration{};
+  const base::Duration w = std::max({t.base_rtt + t.target_delay, t.rttvar * 4, c_.min_time, queues});
   return w.scaled(c_.time_factor * static_cast<double>(tolerance_));
 }
 

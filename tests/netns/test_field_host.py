@@ -138,7 +138,6 @@ def test_a_full_receive_buffer_is_counted_apart(planes: Planes) -> None:
     assert drops == pytest.approx(receive_errors(fabric), rel=0.1, abs=10)
 
 
-@pytest.mark.xfail(reason="what the receiver's buffer drops demotes paths of the sender", strict=True)
 def test_a_full_receive_buffer_demotes_no_path(planes: Planes) -> None:
     """B33."""
     _, states = incast(planes(1, 9000))

@@ -96,7 +96,7 @@ def test_a_silent_hole_costs_each_path_one_timeout(planes: Planes, join: Join) -
         assert joined.a.ask("moved", stream)["bytes"] > moved
     time.sleep(2.0)
     assert share(rates(joined, 1.0), "1") >= 0.4
-    assert all(p["state"] == "good" for p in dead_paths())
+    assert all(p["state"] in ("good", "skip") for p in dead_paths())  # in use; skip: passed over once
     assert joined.a.ask("messages", joined.conn, 200) == 200
     assert joined.a.ask("stop", stream)["error"] == ""
 

@@ -7,9 +7,12 @@ from typing import TypedDict
 
 from softmrc.errors import UsageError
 
-__all__ = ["MAX_PMTU", "MIN_PMTU", "PMTU_STEP", "KnobArgs", "Knobs"]
+__all__ = ["DEFAULT_PMTU", "MAX_PMTU", "MIN_PMTU", "PMTU_STEP", "KnobArgs", "Knobs"]
 
 MIN_PMTU, MAX_PMTU, PMTU_STEP = 256, 8960, 64
+DEFAULT_PMTU = 8192
+"""What an end offers that was not told: messages of 8 KiB and multiples leave no short packet, and the last 9 % of a
+9000-byte link would save 0.1 % of headers."""
 _BATCHING = ("auto", "gso", "mmsg")
 
 
@@ -55,7 +58,7 @@ class Knobs:
     """No progress for this long ends the connection with `PeerError`; 0: use the retry counters instead."""
     pmtu: int | None = None
     """Payload of a full packet, 256 to 8960 and a multiple of 64 (the wire does not carry it, so two ends of ours
-    need not keep to powers of two); None: the largest both ends' planes can carry, 1408 on 1500-byte links."""
+    need not keep to powers of two); None: the largest up to 8192 that both ends' planes can carry, 1408 on 1500-byte links."""
     timeout: int = 12
     """ACK timeout, 1.024 us x 2^timeout, 0 to 24 (reference 5.7)."""
     linear_cnt: int = 7

@@ -10,7 +10,7 @@ from softmrc.endpoint.address import explain_no_pair, pair_planes
 from softmrc.endpoint.connection import Connection
 from softmrc.endpoint.exchange import Exchange
 from softmrc.endpoint.handshake import Handshake, Refused
-from softmrc.endpoint.knobs import MAX_PMTU, MIN_PMTU, PMTU_STEP
+from softmrc.endpoint.knobs import DEFAULT_PMTU, MAX_PMTU, MIN_PMTU, PMTU_STEP
 from softmrc.endpoint.mailbox import RECV_DEPTH, SEND_DEPTH, Mailbox
 from softmrc.endpoint.offer import Agreement, Offer, PlaneOffer, QpOffer
 from softmrc.endpoint.pathmtu import overhead, path_mtus
@@ -76,7 +76,7 @@ class _Ends:
             planes=planes,
             data=QpOffer(qpn=self.data.qp_num, psn=self.data_psn),
             mail=QpOffer(qpn=self.mail.qp_num, psn=self.mail_psn),
-            pmtu=min(knobs.pmtu or MAX_PMTU, pmtu_limit),
+            pmtu=min(knobs.pmtu or DEFAULT_PMTU, pmtu_limit),
             mpr_dest=knobs.mpr,
             max_wimm_dest=knobs.max_wimm,
             dynamic_mpr=False,

@@ -10,7 +10,7 @@ from typing import Any
 
 from softmrc._core import PerfPingPong, PerfPump
 from softmrc.device import refusals
-from softmrc.endpoint.knobs import MAX_PMTU, Knobs
+from softmrc.endpoint.knobs import DEFAULT_PMTU, Knobs
 from softmrc.endpoint.offer import PlaneOffer, QpOffer
 from softmrc.errors import PeerError, UsageError
 from softmrc.perf.offer import PerfOffer
@@ -134,7 +134,7 @@ class Ends:
             addr=self._landing_mr.iova,
             rkey=self._landing_mr.rkey,
             length=self._landing_mr.length,
-            pmtu=self.local.pmtu or MAX_PMTU,
+            pmtu=self.local.pmtu or DEFAULT_PMTU,
             mpr_dest=self._knobs.mpr,
             host=host_mark(),
         )  # fmt: skip
@@ -154,7 +154,7 @@ class Ends:
             for mine, its in pairs
         ]
         room = sum(remote[its].rcvbuf for _, its in pairs) // 4
-        window = max(room // self.plan.qps, pmtu)
+        window = max(room, pmtu)  # of one and of all: queue pairs share what goes to one peer
         for qp, psn, its_end in zip(self.qps, self._psns, peer.qps, strict=True):
             self._bring_up(qp, psn, its_end, planes, pmtu, window, peer.mpr_dest)
         self._make_traffic(peer)

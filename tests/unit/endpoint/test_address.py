@@ -148,7 +148,7 @@ def test_listening_on_every_plane(open_endpoint: Opener) -> None:
         assert a.connect_sync(address, server.port).send_message(b"x").result(5) == 1
 
 
-@pytest.mark.parametrize(("pmtu", "want"), [(None, 8960), (256, 256), (1408, 1408)])
+@pytest.mark.parametrize(("pmtu", "want"), [(None, 8192), (256, 256), (1408, 1408)])
 def test_pmtu(open_endpoint: Opener, pmtu: int | None, want: int) -> None:
     a, b = open_endpoint("127.0.0.1"), open_endpoint("127.0.0.3", pmtu=pmtu)
     conn = a.connect_sync("127.0.0.3", b.listen(0).port)

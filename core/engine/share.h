@@ -1,0 +1,72 @@
+// QPs of one endpoint towards one peer share the room in front of it: each has a window of its own (reference
+// 7), and a thousand of them would fill the receiver's buffer a thousand times. Decides who waits; leaves
+// windows to cc/. Only for drivers that ask for it (EndpointConfig.share_window): a NIC has its own
+// scheduler.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "base/ip_addr.h"
+#include "reliability/ring.h"
+
+namespace mrc::engine {
+
+struct Share {
+  int64_t outstanding = 0;  // bytes in flight of all members
+  int64_t granted = 0;      // bytes that members may send in turns that have begun
+  int64_t limit = 0;        // the largest window of any of them
+  uint32_t members = 0;
+  reliability::Ring<uint32_t> waiting;  // slots of QPs that had new data and found no room
+  // Room for a whole turn: single packets in turn would make every QP acknowledge every packet.
+  [[nodiscard]] bool has_room() const {
+    const int64_t used = outstanding + granted;
+    return used == 0 || limit - used >= kTurnBytes;
+  }
+  static constexpr int64_t kTurnBytes = 64 * 1024;
+};
+
+class Shares {
+ public:
+  Share* join(const base::IpAddr& peer) {
+    std::unique_ptr<Share>& s = by_peer_[peer];
+    if (!s) s = std::make_unique<Share>();
+    ++s->members;
+    return s.get();
+  }
+  void leave(const base::IpAddr& peer) {
+    const auto it = by_peer_.find(peer);
+    if (it == by_peer_.end() || --it->second->members > 0) return;
+    waiting_ -= it->second->waiting.size();
+    by_peer_.erase(it);
+  }
+  void wait(Share& s, uint32_t slot) {
+    s.waiting.push_back(slot);
+    ++waiting_;
+  }
+  // Calls `begin` for those whose turn begins in `s`; it adds to `granted` unless the QP is gone.
+  template <typename F>
+  void wake(Share& s, F begin) {
+    while (s.has_room() && !s.waiting.empty()) {
+      const uint32_t slot = s.waiting.front();
+      s.waiting.pop_front();
+      --waiting_;
+      begin(slot);
+    }
+  }
+  // The same for every peer.
+  template <typename F>
+  void wake_all(F begin) {
+    if (waiting_ == 0) return;
+    for (auto& [peer, s] : by_peer_) wake(*s, begin);
+  }
+
+ private:
+  std::map<base::IpAddr, std::unique_ptr<Share>> by_peer_;
+  size_t waiting_ = 0;
+};
+
+}  // namespace mrc::engine
