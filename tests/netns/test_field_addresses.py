@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.netns.conftest import AgentError, Host, Joined
@@ -113,3 +117,43 @@ def test_one_host_without_ipv6(planes: Planes) -> None:
     joined.a.ask("write", joined.conn, 1 << 20)
     with pytest.raises(AgentError, match="no common address family"):
         Joined(fabric, ["a1"], ["fd00:1::2"], dial=["10.1.0.2"], listen=["10.1.0.2"])
+
+
+def command(*args: object) -> list[str]:
+    return [sys.executable, "-c", "from softmrc.cli.app import main; main()", *map(str, args)]
+
+
+def test_commands_take_names_and_say_what_they_chose(planes: Planes, tmp_path: Path) -> None:
+    """B27: `recv`, `send` with planes and without, `ping`."""
+    fabric = planes(2)
+    add_container_bridge(fabric)
+    data = tmp_path / "data"
+    data.write_bytes(b"x" * 300_000)
+    receiver = fabric.b.popen(
+        *command("recv", "--listen", "^lo", "--dir", tmp_path / "in", "--token", "t"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    assert receiver.stderr is not None
+    lines = [receiver.stderr.readline() for _ in range(4)]
+    assert [line.split()[1] for line in lines[1:3]] == ["[fd00:1::2]:4791", "[fd00:2::2]:4791"]
+    for options, want in (
+        (["--planes", "a2,a1"], "planes: fd00:2::1 to fd00:2::2, fd00:1::1 to fd00:1::2"),
+        ([], "planes: fd00:1::1 to fd00:1::2, fd00:2::1 to fd00:2::2"),
+        (["--planes", "=a2"], "planes: fd00:2::1 to fd00:2::2"),
+    ):
+        sent = fabric.a.popen(
+            *command("send", data, "fd00:1::2", "--token", "t", *options),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        out, _ = sent.communicate(timeout=30)
+        assert sent.returncode == 0, out
+        assert out.splitlines().count(want) == 1, out
+    ping = fabric.a.popen(
+        *command("ping", "fd00:1::2", "--planes", "a*", "--token", "t", "-c", "1", "--json"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    out, _ = ping.communicate(timeout=30)
+    assert [p["peer"] for p in json.loads(out)["planes"]] == ["fd00:1::2", "fd00:2::2"]

@@ -90,9 +90,32 @@ def _write(text: str) -> None:
         raise OutputError(error) from None
 
 
+class _Once(logging.Filter):
+    """Lets each remark through once: some commands connect twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        new = text not in self._seen
+        self._seen.add(text)
+        return new
+
+
+_once = _Once()
+
+
 def quiet_library() -> None:
-    """Keep the library's own remarks off the terminal: commands say themselves which planes they use."""
+    """Keep the library's own remarks off the terminal: commands say themselves which planes they use.
+
+    What it says about paths (`softmrc.paths`: packet sizes, IPv6 that is off) comes to standard error, once.
+    """
     logging.getLogger("softmrc").setLevel(logging.ERROR)
+    paths = logging.getLogger("softmrc.paths")
+    paths.setLevel(logging.WARNING)
+    paths.addFilter(_once)
 
 
 def put_json(data: object) -> None:

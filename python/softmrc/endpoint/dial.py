@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["dial"]
 
 _HEAD_START = 0.25
-_log = logging.getLogger("softmrc")
+_log = logging.getLogger("softmrc.paths")
 
 
 async def dial(

@@ -34,7 +34,7 @@ from softmrc.verbs import MR, PD, Access, Context, Rule
 __all__ = ["Endpoint"]
 
 _SOFTWARE = "softmrc 0.1.0"
-_log = logging.getLogger("softmrc")
+_log = logging.getLogger("softmrc.paths")
 # Strong: an endpoint that is not closed lives until the end of the program, which closes it.
 _open_endpoints: set[Endpoint] = set()
 

@@ -39,7 +39,7 @@ __all__ = ["HANDSHAKE_SECONDS", "establish"]
 HANDSHAKE_SECONDS = 5.0
 _MIN_CWND = 64 * 1024
 _MAIL_EVS_PER_PLANE = 4
-_log = logging.getLogger("softmrc")
+_log = logging.getLogger("softmrc.paths")
 
 
 class _Ends:

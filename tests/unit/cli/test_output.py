@@ -88,3 +88,15 @@ def test_send_shows_no_control_bytes_of_names(tmp_path):
     done = run(["send", os.fsdecode(bad), "127.0.0.1:1"], subprocess.PIPE)
     assert r"x\x1b[31m\xff" in done.stderr
     assert "\x1b" not in done.stderr
+
+
+def test_remarks_about_paths_come_through_once(capfd: pytest.CaptureFixture[str]) -> None:
+    code = (
+        "import logging\nfrom softmrc.cli.output import quiet_library\n"
+        "for _ in range(2):\n    quiet_library()\n"
+        "    logging.getLogger('softmrc').warning('planes')\n"
+        "    logging.getLogger('softmrc.paths').warning('size %d', 1152)\n"
+        "    logging.getLogger('softmrc.paths').info('chosen')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert capfd.readouterr().err == "size 1152\n"
