@@ -22,6 +22,11 @@ constexpr uint32_t kPoly = 0xEDB88320;  // bit 31 is the coefficient of x^0
 
 constexpr uint32_t times_x(uint32_t r) { return (r >> 1) ^ ((r & 1) != 0 ? kPoly : 0); }
 
+// Written so that compilers make one load of it.
+inline uint32_t load_le32(const uint8_t* p) {
+  return p[0] | (uint32_t{p[1]} << 8) | (uint32_t{p[2]} << 16) | (uint32_t{p[3]} << 24);
+}
+
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 constexpr Tables make_tables() {
   Tables t{};
@@ -56,11 +61,18 @@ uint32_t crc32_update_portable(uint32_t state, base::ByteView bytes) {
   const uint8_t* p = bytes.data();
   size_t n = bytes.size();
   for (; n >= 8; p += 8, n -= 8) {
-    const uint32_t a = state ^ load_icrc(p);
-    const uint32_t b = load_icrc(p + 4);
+    const uint32_t a = state ^ load_le32(p);
+    const uint32_t b = load_le32(p + 4);
     state = kTables[7][a & 0xFF] ^ kTables[6][(a >> 8) & 0xFF] ^ kTables[5][(a >> 16) & 0xFF] ^
             kTables[4][a >> 24] ^ kTables[3][b & 0xFF] ^ kTables[2][(b >> 8) & 0xFF] ^
             kTables[1][(b >> 16) & 0xFF] ^ kTables[0][b >> 24];
+  }
+  if (n >= 4) {
+    const uint32_t a = state ^ load_le32(p);
+    state = kTables[3][a & 0xFF] ^ kTables[2][(a >> 8) & 0xFF] ^ kTables[1][(a >> 16) & 0xFF] ^
+            kTables[0][a >> 24];
+    p += 4;
+    n -= 4;
   }
   for (; n > 0; ++p, --n) state = (state >> 8) ^ kTables[0][(state ^ *p) & 0xFF];
   return state;
