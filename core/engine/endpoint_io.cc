@@ -105,7 +105,7 @@ void Endpoint::Impl::settle_ops(Instant now) {
       e.ev.tag = o.port_mask;
       push_event(e);
       for (uint32_t slot = 0; slot < qps.size(); ++slot) {
-        if (!qps[slot].qp || !qps[slot].qp->has_peer_address(o.from)) continue;
+        if (!qps[slot].qp || !qps[slot].qp->leads_to(o.from, o.from_udp_port)) continue;
         qps[slot].qp->on_peer_ports(now, o.port_mask);
         settle(now, slot);
       }

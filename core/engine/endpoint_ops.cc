@@ -176,10 +176,12 @@ void EndpointOps::on_request(Instant now, const wire::DatagramMeta& meta, const 
     ++stats_.endpoint_refused;
     return;
   }
-  if (p.erth.op == wire::kOpPortStatus && s.first != nullptr) {
+  // Ports are numbered by their endpoint. Which of several it is, is not known: losses will tell then.
+  if (p.erth.op == wire::kOpPortStatus && s.count == 1) {
     OpsOutcome o;
     o.kind = OpsOutcome::Kind::port_status;
     o.from = meta.src;
+    o.from_udp_port = s.udp_ports[0];
     o.port_mask = p.erth.port_status_mask;
     outcomes_.push_back(o);
   }

@@ -32,6 +32,7 @@ struct Peer {
 struct OpsOutcome {
   enum class Kind : uint8_t { port_status, probe_answer, probe_lost } kind{};
   IpAddr from;  // port_status: who reports
+  uint16_t from_udp_port = 0;
   uint32_t port_mask = 0;
   uint16_t request_id = 0;          // probes
   std::optional<uint32_t> qp_slot;  // probe sent for this QP's reverse set; absent: for the controller

@@ -82,6 +82,8 @@ class Qp final : private reliability::Placement {
   [[nodiscard]] bool may_receive() const;
   [[nodiscard]] bool knows_peer(const IpAddr& src, uint8_t port) const;
   [[nodiscard]] bool has_peer_address(const IpAddr& src) const;
+  // Whether the QP leads to the endpoint at that address and UDP port.
+  [[nodiscard]] bool leads_to(const IpAddr& addr, uint16_t udp_port) const;
   [[nodiscard]] const PeerPort* peer(uint8_t port) const;
   [[nodiscard]] QpStats stats() const;
   [[nodiscard]] size_t memory_bytes() const;

@@ -306,4 +306,9 @@ bool Qp::has_peer_address(const IpAddr& src) const {
   return std::any_of(peers_.begin(), peers_.end(), [&](const PeerPort& q) { return q.addr == src; });
 }
 
+bool Qp::leads_to(const IpAddr& addr, uint16_t udp_port) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const PeerPort& q) { return q.addr == addr && q.udp_port == udp_port; });
+}
+
 }  // namespace mrc::engine

@@ -106,6 +106,20 @@ TEST_CASE("a stranger that may ask is answered at the port it asked") {
   CHECK(b.sent_to() == Ports{4791});
 }
 
+TEST_CASE("port status counts for the endpoint that sent it; whose it is must be known") {
+  Bench b(kUs6);
+  b.ops.acquire_peer({{1, kThem6, 5001, 1}});
+  b.ops.acquire_peer({{1, kThem6, 5002, 1}});
+  OpsOutcome o;
+  b.ops.on_request(Instant{}, Bench::from(kThem6, 40'000), Bench::request(9, wire::kOpPortStatus));
+  CHECK(!b.ops.take_outcome(o));
+  CHECK(b.sent_to() == (Ports{5001, 5002}));
+  b.ops.on_request(Instant{}, Bench::from(kThem6, 5002), Bench::request(9, wire::kOpPortStatus));
+  REQUIRE(b.ops.take_outcome(o));
+  CHECK(o.from == kThem6);
+  CHECK_EQ(o.from_udp_port, 5002);
+}
+
 TEST_CASE("port status is told to each endpoint of a host until that one confirms") {
   Bench b;
   b.ops.acquire_peer({{1, kThem, 5001, 1}});
