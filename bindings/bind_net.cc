@@ -435,7 +435,8 @@ void bind_net(nb::module_& m) {
       .def(nb::init<const nb::dict&>(), nb::arg("config"))
       .def("close", &D::close)
       .def("progress", &D::progress, nb::arg("max_wait_ns"),
-           "progress=\"caller\" only: one turn of the loop, then a sleep of at most this when there is nothing to do.")
+           "progress=\"caller\" only: one turn of the loop, then a sleep of at most this when there is "
+           "nothing to do.")
       .def_prop_ro("closed", &D::closed)
       .def("alloc_pd", &D::alloc_pd)
       .def("dealloc_pd", &D::dealloc_pd, nb::arg("pd"))

@@ -23,7 +23,7 @@ struct AckEvent {  // one SACK
   uint8_t rcv_cwnd_pen = 0;
   bool restore_cwnd = false;
   int64_t spurious_bytes = 0;  // of packets whose loss was reported and that arrived after all
-  bool delayed = false;  // no mark, but the queue is longer than the QP tolerates (QpAttr.delay_mark)
+  bool delayed = false;        // no mark, but the queue is longer than the QP tolerates (QpAttr.delay_mark)
 };
 enum class NackKind : uint8_t { trimmed, trimmed_lasthop, other };
 struct NackEvent {

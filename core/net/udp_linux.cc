@@ -48,9 +48,9 @@ Fd new_socket(bool v4) {
   return Fd(socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// Options of every sending socket. Fragments are never sent (reference 2.15), and an unfragmentable IPv4 packet
-// has identification 0, which the iCRC takes for granted. PROBE rather than DO: packets have the size that was
-// agreed when the path was proven; what a router, or a forger, says later must not stop them (B26).
+// Options of every sending socket. Fragments are never sent (reference 2.15), and an unfragmentable IPv4
+// packet has identification 0, which the iCRC takes for granted. PROBE rather than DO: packets have the size
+// that was agreed when the path was proven; what a router, or a forger, says later must not stop them (B26).
 void prepare_sender(int fd, bool v4, const PlaneOptions& o) {
   set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, o.sndbuf);
   if (v4) {

@@ -14,8 +14,8 @@ from softmrc.bench.settings import BenchError
 from softmrc.bench.site import Site
 from softmrc.bench.table import Outcome, Row
 from softmrc.bench.tcp import tcp_both_ways, tcp_stream
-from softmrc.netns import Fabric
 from softmrc.bench.yard import BULK, bare_both_ways, bare_stream
+from softmrc.netns import Fabric
 
 __all__ = ["PATH_ROWS"]
 
@@ -126,10 +126,13 @@ def small_writes(bench: Bench) -> Outcome:
 def srv6_3hops(bench: Bench) -> Outcome:
     """Goodput over three uSID switches, another EV for every run, as a multiple of TCP's over the same."""
     site = bench.sites.chain(3, 9000)
-    if site.fabric is None:
+    fabric = site.fabric
+    if fabric is None:
         raise BenchError("SRv6 is measured in namespaces only")
     lists = replace(site, a_planes=("fc00:0:a001::",), b_planes=("fc00:0:b001::",))
-    pairs = bench.pairs(lambda: run_perf(bench, lists, _srv6_load(site.fabric)).sample(), lambda: _tcp(bench, site))
+    pairs = bench.pairs(
+        lambda: run_perf(bench, lists, _srv6_load(fabric)).sample(), lambda: _tcp(bench, site)
+    )
     return _ratio(site, pairs, f"{_TCP} over the same switches")
 
 

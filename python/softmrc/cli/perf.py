@@ -145,7 +145,9 @@ def _ways(planes: str | None, host: str | None) -> tuple[list[str], list[str], l
     routes = [local_address_for(h.strip()) for h in (host or "").split(",") if h.strip()]
     targets = [remote for _, remote in routes]
     family = (6 if ":" in targets[0] else 4) if targets else None
-    given = [p.address for p in expand_planes([planes], host_interfaces, family)] if planes is not None else []
+    given = (
+        [p.address for p in expand_planes([planes], host_interfaces, family)] if planes is not None else []
+    )
     if host is None:
         return given, [], []
     mine = given or [local for local, _ in routes]

@@ -52,7 +52,9 @@ def parse_plane(plane: str | Plane) -> Plane:
                 f"plane {given.address!r}: a link-local address needs its interface, for instance {ip}%eth1"
             )
     if ip.is_unspecified or ip.is_multicast:
-        raise UsageError(f"plane {given.address!r}: a plane needs an address of its own, that of one interface")
+        raise UsageError(
+            f"plane {given.address!r}: a plane needs an address of its own, that of one interface"
+        )
     return Plane(
         address=str(ip),
         udp_port=given.udp_port,

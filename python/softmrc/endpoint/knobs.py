@@ -58,7 +58,8 @@ class Knobs:
     """No progress for this long ends the connection with `PeerError`; 0: use the retry counters instead."""
     pmtu: int | None = None
     """Payload of a full packet, 256 to 8960 and a multiple of 64 (the wire does not carry it, so two ends of ours
-    need not keep to powers of two); None: the largest up to 8192 that both ends' planes can carry, 1408 on 1500-byte links."""
+    need not keep to powers of two); None: the largest up to 8192 that both ends' planes can carry, 1408 on
+    1500-byte links."""
     timeout: int = 12
     """ACK timeout, 1.024 us x 2^timeout, 0 to 24 (reference 5.7)."""
     linear_cnt: int = 7
@@ -124,10 +125,10 @@ class Knobs:
         Raises:
             UsageError: a value is out of its range.
         """
-        if self.pmtu is not None and (
-            self.pmtu % PMTU_STEP or not MIN_PMTU <= self.pmtu <= MAX_PMTU
-        ):
-            raise UsageError(f"pmtu must be a multiple of {PMTU_STEP} from {MIN_PMTU} to {MAX_PMTU}, not {self.pmtu}")
+        if self.pmtu is not None and (self.pmtu % PMTU_STEP or not MIN_PMTU <= self.pmtu <= MAX_PMTU):
+            raise UsageError(
+                f"pmtu must be a multiple of {PMTU_STEP} from {MIN_PMTU} to {MAX_PMTU}, not {self.pmtu}"
+            )
         if self.batching not in _BATCHING:
             raise UsageError(f"batching must be one of {_BATCHING}, not {self.batching!r}")
         ranges: dict[str, tuple[float, float]] = {

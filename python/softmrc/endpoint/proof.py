@@ -154,4 +154,3 @@ async def _answers_probe(conn: Connection, plane: int) -> bool:
     finally:
         ctx.pump.remove_sink(keep)
     return False
-

@@ -208,7 +208,9 @@ def routes_to_planes(
         if not at_home and (address in own or _distance(remote) == _LOOPBACK):
             reasons.append(f"plane {address} is left out: the address is one of this host's as well")
         elif local in bridges and (local, remote) not in dialled:
-            reasons.append(f"plane {address} is left out: the way there is {bridges[local]}, a bridge or tunnel")
+            reasons.append(
+                f"plane {address} is left out: the way there is {bridges[local]}, a bridge or tunnel"
+            )
         else:
             usable.append((local, remote))
     return usable, reasons
