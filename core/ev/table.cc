@@ -175,7 +175,7 @@ std::optional<PathId> EvTable::choose_run(base::Instant now, uint32_t ports, uin
   Impl& m = *impl_;
   if (m.run_left > 0) {
     const Entry& e = m.entries[m.run_entry];
-    if (e.state == State::good && (ports & m.usable_ports & (1u << e.port)) != 0) {
+    if (e.state == State::good && e.slot != kNoSlot && (ports & m.usable_ports & (1u << e.port)) != 0) {
       --m.run_left;
       return PathId{e.tag, e.port};
     }
