@@ -88,20 +88,27 @@ async def _dark_planes(conn: Connection, planes: list[int]) -> tuple[list[int], 
     if not await _send_full(conn):
         return planes, False
     after = _counts(conn)
-    dark = [p for p in planes if _mostly_lost(before[p], after[p])]
+    dark = [p for p in planes if _half_lost(before[p], after[p])]
     if dark:
         # What was only late, and so taken for lost, arrives the second time.
         if not await _send_full(conn):
             return planes, False
         again = _counts(conn)
-        dark = [p for p in dark if after[p][0] == again[p][0] or _mostly_lost(after[p], again[p])]
+        dark = [p for p in dark if not _clearly_arrived(after[p], again[p])]
     return dark, True
 
 
-def _mostly_lost(before: tuple[int, int], after: tuple[int, int]) -> bool:
-    """Three of four: beside the full packets, now and then a small one goes out (credits of the mailbox)."""
+# Beside the full packets, now and then a small one goes out (credits of the mailbox), and arrives.
+
+
+def _half_lost(before: tuple[int, int], after: tuple[int, int]) -> bool:
     sent, lost = after[0] - before[0], after[1] - before[1]
-    return sent > 0 and 4 * lost >= 3 * sent
+    return 0 < sent <= 2 * lost
+
+
+def _clearly_arrived(before: tuple[int, int], after: tuple[int, int]) -> bool:
+    sent, lost = after[0] - before[0], after[1] - before[1]
+    return sent - lost >= max(3, lost + 1)
 
 
 async def _send_full(conn: Connection) -> bool:
