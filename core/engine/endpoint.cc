@@ -181,6 +181,7 @@ Errno Endpoint::modify_qp(Instant now, uint32_t qpn, const QpAttr& attr) {
   const Errno e = s->qp->modify(now, attr);
   if (e != 0) return e;
   if (attr.state == QpState::rtr) s->peer = m.ops.acquire_peer(s->qp->peer_ports());
+  if (attr.state == QpState::reset) s->waiting = false;  // its place in the queue is nobody's
   if (attr.state == QpState::reset && s->peer) {
     m.ops.release_peer(*s->peer);
     s->peer.reset();

@@ -34,7 +34,7 @@ struct Endpoint::Impl {
   void settle_later(Instant now, uint32_t slot);
   void settle_pending(Instant now);
   // A deadline that moves with every packet sent is looked up when somebody asks for it.
-  void wake_waiting(uint32_t slot);
+  void wake_waiting(const Share& share, uint32_t slot);
   void reschedule(uint32_t slot, const Transmit& t);
   void retime_later(uint32_t slot);
   void retime();

@@ -85,11 +85,12 @@ void Endpoint::Impl::settle(Instant now, uint32_t slot) {
   scheduler.ready(slot);
   if (qp.share() == nullptr) return;
   qp.count_share();
-  env.shares.wake(*qp.share(), [this](uint32_t waiting) { wake_waiting(waiting); });
+  env.shares.wake(*qp.share(), [this](const Share& of, uint32_t waiting) { wake_waiting(of, waiting); });
 }
 
-void Endpoint::Impl::wake_waiting(uint32_t slot) {
-  if (slot >= qps.size() || !qps[slot].qp) return;
+void Endpoint::Impl::wake_waiting(const Share& share, uint32_t slot) {
+  // The slot may be another QP's by now, or its QP lead elsewhere.
+  if (slot >= qps.size() || !qps[slot].qp || qps[slot].qp->share() != &share) return;
   qps[slot].waiting = false;
   qps[slot].qp->begin_turn();
   scheduler.ready(slot);
@@ -267,7 +268,8 @@ bool Endpoint::poll_transmit(Instant now, uint32_t ports, base::MutByteView head
   }
   for (;;) {
     // Whoever was woken and could not use its turn leaves it to the next one.
-    if (m.scheduler.empty()) m.env.shares.wake_all([&m](uint32_t waiting) { m.wake_waiting(waiting); });
+    if (m.scheduler.empty())
+      m.env.shares.wake_all([&m](const Share& of, uint32_t waiting) { m.wake_waiting(of, waiting); });
     if (m.scheduler.empty()) return false;
     const uint32_t slot = m.scheduler.pop();
     if (!m.qps[slot].qp) continue;

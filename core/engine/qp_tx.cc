@@ -162,7 +162,10 @@ TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Tran
   const uint32_t usable = ports & usable_ports_;
   const int64_t full = int64_t{plan->length} + kRunOverhead;
   const auto path = plan->rtx ? table_->choose(now, usable, plan->avoid_tag) : data_path(now, usable, full);
-  if (!path) return TxResult::no_port;
+  if (!path) {
+    if (usable == usable_ports_) end_turn();  // no socket is full: nothing leads there, and others may go
+    return TxResult::no_port;
+  }
 
   wire::Packet p;
   p.bth.opcode = static_cast<uint8_t>(plan->opcode);

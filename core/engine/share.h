@@ -47,14 +47,14 @@ class Shares {
     s.waiting.push_back(slot);
     ++waiting_;
   }
-  // Calls `begin` for those whose turn begins in `s`; it adds to `granted` unless the QP is gone.
+  // Calls `begin(s, slot)` for those whose turn begins in `s`; it adds to `granted` unless the QP is gone.
   template <typename F>
   void wake(Share& s, F begin) {
     while (s.has_room() && !s.waiting.empty()) {
       const uint32_t slot = s.waiting.front();
       s.waiting.pop_front();
       --waiting_;
-      begin(slot);
+      begin(s, slot);
     }
   }
   // The same for every peer.
