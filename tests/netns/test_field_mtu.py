@@ -157,3 +157,14 @@ def test_a_path_that_shrinks_under_a_connection_is_named_at_its_end(stack: ExitS
     again = joined.a.ask("connect", ["fd0b::1"], joined.port)
     assert joined.a.ask("pmtu", again) <= 1320 - 92
     joined.a.ask("write", again, 1 << 20)
+
+
+def test_a_lossy_path_is_not_taken_for_a_small_one(planes: Planes) -> None:
+    fabric = planes(2)
+    drop(fabric.b, "numgen random mod 100 < 20")
+    a, b = Host(fabric.a), Host(fabric.b)
+    b.ask("open", "fd00:1::2", "fd00:2::2", batching="mmsg")
+    a.ask("open", "fd00:1::1", "fd00:2::1", batching="mmsg")
+    port = b.ask("listen", 1 << 20)
+    sizes = [a.ask("pmtu", a.ask("connect", ["fd00:1::2"], port)) for _ in range(8)]
+    assert sizes == [1408] * 8
