@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct StoryConfig {
   uint16_t max_wimm = 64;
   uint32_t recvs = 256;
   std::optional<Duration> base_rtt, min_ack_timeout;
+  // Called with the attributes of INIT, RTR and RTS (a.state) of a side before they are given.
+  std::function<void(int, engine::QpAttr&)> adjust;
 };
 
 class Story {
@@ -66,6 +69,7 @@ class Story {
     a.state = engine::QpState::init;
     a.cc_algorithm = config.cc;
     a.ev_count = config.pair.planes * config.pair.evs_per_plane;
+    adjusted(s, a);
     REQUIRE(ep.modify_qp(pair.now(), e.qpn, a) == 0);
     engine::QpAttr b;
     b.state = engine::QpState::rtr;
@@ -80,6 +84,7 @@ class Story {
     b.sack_bytes = 4096;
     b.base_rtt = config.base_rtt;
     b.min_ack_timeout = config.min_ack_timeout;
+    adjusted(s, b);
     REQUIRE(ep.modify_qp(pair.now(), e.qpn, b) == 0);
     for (uint32_t i = 0; i < config.recvs; ++i) REQUIRE(ep.post_recv(pair.now(), e.qpn, i) == 0);
     engine::QpAttr c;
@@ -91,7 +96,12 @@ class Story {
     c.linear_cnt = config.linear_cnt;
     c.exp_cnt = config.exp_cnt;
     c.hold_time = config.hold_time;
+    adjusted(s, c);
     REQUIRE(ep.modify_qp(pair.now(), e.qpn, c) == 0);
+  }
+
+  void adjusted(int s, engine::QpAttr& a) const {
+    if (config.adjust) config.adjust(s, a);
   }
 
   [[nodiscard]] uint64_t base_of(int s) {
