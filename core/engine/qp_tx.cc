@@ -145,7 +145,7 @@ std::optional<ev::PathId> Qp::data_path(Instant now, uint32_t usable, int64_t no
   }
   const auto path = table_->choose(now, usable, std::nullopt);
   if (path) {
-    run.start(*path, peer(path->port)->addr);
+    run.start(*path, peer(path->port)->addr, table_->active());
     run.add(nominal);
   }
   return path;

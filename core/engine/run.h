@@ -23,12 +23,14 @@ class Run {
   [[nodiscard]] ev::PathId path() const { return path_; }
   [[nodiscard]] const base::IpAddr& to() const { return to_; }
 
-  void start(ev::PathId path, const base::IpAddr& to) {
+  // `evs`: how many the QP walks through.
+  void start(ev::PathId path, const base::IpAddr& to, uint32_t evs = 1) {
     path_ = path;
     to_ = to;
-    // No longer than kShare of time at the present rate: a path of a slow fabric must not wait for its next
-    // run.
-    left_ = std::min<int64_t>(limit_, static_cast<int64_t>(rate_ * static_cast<double>(kShare.ns)));
+    // No longer than kShare of time at the present rate, so that the other planes do not wait for their turn,
+    // and than a walk over all EVs in kWalk allows: only an EV in use is found dead.
+    const base::Duration share = std::min(kShare, kWalk / std::max(evs, 1u));
+    left_ = std::min<int64_t>(limit_, static_cast<int64_t>(rate_ * static_cast<double>(share.ns)));
   }
   void add(int64_t bytes) { left_ -= bytes; }
 
@@ -46,7 +48,7 @@ class Run {
 
  private:
   static constexpr base::Duration kInterval = base::Duration::micros(500),
-                                  kShare = base::Duration::micros(200);
+                                  kShare = base::Duration::micros(200), kWalk = base::Duration::millis(10);
   static constexpr double kDecay = 0.98;
   uint32_t limit_;
   int64_t left_ = 0, sent_ = 0;

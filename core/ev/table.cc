@@ -356,6 +356,7 @@ uint32_t EvTable::count(State s) const {
   return static_cast<uint32_t>(std::count_if(impl_->entries.begin(), impl_->entries.end(),
                                              [s](const Entry& e) { return e.state == s; }));
 }
+uint32_t EvTable::active() const { return static_cast<uint32_t>(impl_->slots.size()); }
 uint32_t EvTable::usable_active() const { return impl_->usable_active(); }
 bool EvTable::has_events() const { return !impl_->events.empty(); }
 uint64_t EvTable::events_dropped() const { return impl_->events_dropped; }

@@ -101,6 +101,7 @@ class EvTable {
   };
   [[nodiscard]] std::vector<Row> rows() const;   // active first, then backup, stable order
   [[nodiscard]] uint32_t count(State s) const;   // over active + backup
+  [[nodiscard]] uint32_t active() const;         // size of the active set
   [[nodiscard]] uint32_t usable_active() const;  // GOOD or SKIP in the active set
   [[nodiscard]] size_t memory_bytes() const;
   // Drains state changes since the last call into `out` (bounded queue of 1024; overflow counts in

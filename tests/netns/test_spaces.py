@@ -129,9 +129,12 @@ def test_errors_name_the_command_and_the_reason() -> None:
 _OWNER = textwrap.dedent(
     """
     import sys
+    from pathlib import Path
     from softmrc.netns import Namespace
     space = Namespace("left")
-    space.popen("sleep", "300")
+    child = space.popen("sleep", "300")
+    while Path(f"/proc/{child.pid}/comm").read_text().strip() != "sleep":
+        pass
     print(space.name, flush=True)
     sys.stdin.read()
     """
@@ -152,5 +155,5 @@ def test_what_a_killed_owner_left_is_swept() -> None:
     while processes_in(name) and time.monotonic() < end:
         time.sleep(0.02)
     assert processes_in(name) == []  # programs die with their owner
-    assert name in sweep()
+    sweep()  # or another run on this host did it already
     assert not Path("/run/netns", name).exists()
