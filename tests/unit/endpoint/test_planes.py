@@ -203,7 +203,7 @@ def test_the_interfaces_of_this_host() -> None:
 
 
 def test_endpoints_take_them(open_endpoint: Opener, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "softmrc"):
+    with caplog.at_level(logging.INFO, "softmrc.paths"):
         ep = open_endpoint(Plane(address="127.0.0.0/8", evs=3))
     assert [(p.address, len(p.evs)) for p in ep.planes] == [("127.0.0.1", 3)]
     assert sum("planes are 127.0.0.1" in r.getMessage() for r in caplog.records) == 1
