@@ -30,11 +30,13 @@ struct EndOptions {
   size_t bytes = 1 << 20;
   uint32_t evs = 4;
   uint16_t udp_port = 0;
+  Progress progress = Progress::thread;
 };
 
 inline std::unique_ptr<Driver> open_driver(const std::vector<std::string>& planes, const EndOptions& o) {
   DriverConfig c;
   c.engine.seed = o.seed;
+  c.progress = o.progress;
   for (const auto& p : planes) {
     PlaneConfig plane;
     plane.address = p;
