@@ -20,7 +20,7 @@ from softmrc.cli.kernel import Srv6, try_srv6
 __all__ = ["Check", "Finding", "Host", "PlaneFound", "advice", "inspect"]
 
 WANTED_RCVBUF = 4 << 20
-WANTED_SNDBUF = 1 << 20
+WANTED_SNDBUF = 400_000
 FULL_PACKET_MTU = 4096 + 104
 """IP packet that carries 4096 bytes of payload."""
 
