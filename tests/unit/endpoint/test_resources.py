@@ -9,7 +9,6 @@ import textwrap
 import time
 
 import pytest
-
 from tests.unit.endpoint.conftest import Opener
 
 _IDLE_SECONDS = 1.0
