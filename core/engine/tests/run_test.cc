@@ -18,8 +18,8 @@ constexpr uint32_t kLimit = 61'440;
 constexpr int64_t kPacket = 1024 + 40;
 Instant us(int64_t t) { return Instant{t * 1000}; }
 
-int64_t length_of(Run r) {
-  r.start({1, 1}, v6(2, 1));
+int64_t length_of(Run r, uint32_t evs = 1) {
+  r.start({1, 1}, v6(2, 1), evs);
   int64_t low = 0;
   for (int64_t high = 1 << 20; low + 1 < high;) {
     const int64_t middle = (low + high) / 2;
@@ -61,6 +61,17 @@ TEST_CASE("a run lasts 200 us at the present rate, and has a limit") {
   r.measure(us(1500), 500'000);  // 1 GB/s
   CHECK_EQ(length_of(r), int64_t{kLimit});
   CHECK(!Run(0).used());
+}
+
+TEST_CASE("with many EVs runs are short enough to walk over all of them in 10 ms") {
+  Run r(kLimit);
+  r.measure(us(1000), 100'000);
+  CHECK_EQ(length_of(r, 0), 20'000);
+  CHECK_EQ(length_of(r, 50), 20'000);
+  CHECK_EQ(length_of(r, 100), 10'000);
+  CHECK_EQ(length_of(r, 4000), 250);
+  r.measure(us(1500), 5'000'000);  // 10 GB/s: the limit is shorter than that
+  CHECK_EQ(length_of(r, 500), int64_t{kLimit});
 }
 
 TEST_CASE("a run that is started has what is left of it") {
