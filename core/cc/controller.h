@@ -36,6 +36,7 @@ struct LossEvent {
   base::Instant now;
   int64_t nominal = 0;  // 0 when it was already taken out of inflight
   bool timeout = false;
+  bool failure = false;  // its plane has been silent since, while others were heard: no sign of congestion
 };
 
 // What the environment says; derived defaults of 7.1 come from here.

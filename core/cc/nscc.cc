@@ -185,8 +185,10 @@ void Nscc::on_nack(const NackEvent& e) {
 
 void Nscc::on_loss(const LossEvent& e) {
   if (e.nominal == 0) return count(kLateLoss);
-  count(e.timeout ? kTimeout : kLoss);
-  lower(e.nominal);
+  count(e.failure ? kFailure : e.timeout ? kTimeout : kLoss);
+  // The planes that are left carry a window of their own; what a dead one swallows before all its EVs are
+  // found out may be more than the whole window.
+  if (!e.failure) lower(e.nominal);
   ignored_ += e.nominal;
   inflight_ -= e.nominal;
 }
@@ -224,10 +226,10 @@ Snapshot Nscc::snapshot() const {
 
 std::vector<NamedCounter> Nscc::counters() const {
   static constexpr const char* kNames[kBranches] = {
-      "fair",     "proportional", "fast",      "hold",     "limited", "decrease",   "decrease_early",
-      "delay",    "delay_early",  "fulfil",    "period",   "penalty", "restore",    "no_rtt",
-      "qa_fired", "qa_ignored",   "qa_quiet",  "trim",     "trim_qa", "other_nack", "late_nack",
-      "loss",     "timeout",      "late_loss", "base_rtt", "repair",  "link"};
+      "fair",     "proportional", "fast",     "hold",      "limited",  "decrease",   "decrease_early",
+      "delay",    "delay_early",  "fulfil",   "period",    "penalty",  "restore",    "no_rtt",
+      "qa_fired", "qa_ignored",   "qa_quiet", "trim",      "trim_qa",  "other_nack", "late_nack",
+      "loss",     "failure",      "timeout",  "late_loss", "base_rtt", "repair",     "link"};
   std::vector<NamedCounter> out;
   out.reserve(kBranches);
   for (size_t i = 0; i < kBranches; ++i) out.push_back({kNames[i], count_[i]});

@@ -50,6 +50,7 @@ class Nscc final : public Controller {
     kOtherNack,
     kLateNack,
     kLoss,
+    kFailure,
     kTimeout,
     kLateLoss,
     kBaseRtt,

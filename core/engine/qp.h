@@ -120,7 +120,8 @@ class Qp final : private reliability::Placement {
   void apply_effects(Instant now);
   void after_responder(Instant now);
   [[nodiscard]] bool too_slow(Instant now, const std::optional<Duration>& rtt) const;
-  void note_path_alive(Instant now, uint32_t tag);
+  // Something that went out on this EV arrived; `good`: and its path is one for answers, too.
+  void note_feedback(Instant now, uint32_t tag, bool good);
 
   TxResult try_transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
   TxResult send_control(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
@@ -178,6 +179,7 @@ class Qp final : private reliability::Placement {
   // A receiver that cannot keep up drops in front of itself, and no path is to blame (7.8).
   static constexpr Duration kPressureMemory = Duration::millis(50);
   Instant pressed_at_{INT64_MIN / 2};
+  std::array<Instant, kMaxPorts> heard_{};  // last feedback about each plane
 };
 
 }  // namespace mrc::engine

@@ -114,9 +114,11 @@ void Qp::sync_timing() {
   }
 }
 
-void Qp::note_path_alive(Instant now, uint32_t tag) {
+void Qp::note_feedback(Instant now, uint32_t tag, bool good) {
   const std::optional<uint8_t> port = table_->port_of(tag);
-  if (port) reverse_->proven(now, ev::PathId{tag, *port});
+  if (!port) return;
+  heard_[*port & 31] = now;
+  if (good) reverse_->proven(now, ev::PathId{tag, *port});
 }
 
 void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p) {
@@ -140,12 +142,12 @@ void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet
       table_->on_probe_ack(now, probe->tag, m);
       req_->on_peer_alive(probe->sent_at);
       req_->on_probe_answer(now, probe->sent_at, probe->port, rtt, effects_);
-      if (m == ev::PathFeedback::none) note_path_alive(now, probe->tag);
+      note_feedback(now, probe->tag, m == ev::PathFeedback::none);
     }
   } else {
     if (!table_->on_feedback(now, p.seth.entropy, m)) ++unknown_ev_;
     if (delayed) table_->on_delayed(now, p.seth.entropy);
-    if (p.seth.m == 0) note_path_alive(now, p.seth.entropy);
+    note_feedback(now, p.seth.entropy, p.seth.m == 0);
     feedback_since_probe_ = true;
   }
   if (effects_.rtt) rtt_.sample(*effects_.rtt);
@@ -215,7 +217,8 @@ void Qp::apply_effects(Instant now) {
     env_.trace.record(now, 'l', qpn_, l.psn.value, l.tag);
     if (l.blames_path && now - pressed_at_ > kPressureMemory)
       table_->on_loss(now, l.tag, bad_reason(l.cause), l.sent_at);
-    cc_->on_loss(cc::LossEvent{now, l.nominal, l.cause == reliability::LossCause::timeout});
+    const bool failure = l.blames_path && l.sent_at > heard_[l.port & 31];
+    cc_->on_loss(cc::LossEvent{now, l.nominal, l.cause == reliability::LossCause::timeout, failure});
   }
   cc_->on_outstanding(req_->outstanding_nominal());
   if (effects_.fatal) enter_error(now, Status::success, 0);  // completions are queued already
