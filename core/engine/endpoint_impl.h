@@ -74,7 +74,7 @@ struct Endpoint::Impl {
   Scheduler scheduler;
   TimerHeap timers;
   wire::PrefixCache icrc_prefix;
-  static constexpr uint32_t kTurnPackets = 16;
+  static constexpr uint32_t kTurnPackets = 64;
   uint32_t turn_slot = kNoSlot, turn_packets = 0;  // whose turn it is
   uint32_t unsettled = kNoSlot, untimed = kNoSlot;
   std::vector<uint32_t> due;  // scratch of handle_timeout

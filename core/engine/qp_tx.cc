@@ -155,7 +155,8 @@ TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Tran
   if (!cc_->can_send()) return TxResult::nothing;
   const auto plan = req_->peek(now);
   if (!plan) return TxResult::nothing;
-  if (share_ != nullptr && !plan->rtx && grant_ <= 0) {
+  // A message of one packet waits for nobody.
+  if (share_ != nullptr && !plan->rtx && plan->dmalen > pmtu_ && grant_ <= 0) {
     if (!share_->waiting.empty() || !share_->has_room()) return TxResult::no_room;
     begin_turn();
   }

@@ -26,7 +26,7 @@ struct Share {
     const int64_t used = outstanding + granted;
     return used == 0 || limit - used >= kTurnBytes;
   }
-  static constexpr int64_t kTurnBytes = 64 * 1024;
+  static constexpr int64_t kTurnBytes = 192 * 1024;
 };
 
 class Shares {
