@@ -256,7 +256,7 @@ void Qp::count_share() {
 
 void Qp::begin_turn() {
   if (share_ == nullptr || grant_ > 0) return;
-  grant_ = Share::kTurnBytes;
+  grant_ = share_->turn();
   share_->granted += grant_;
 }
 

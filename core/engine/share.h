@@ -24,7 +24,11 @@ struct Share {
   // Room for a whole turn: single packets in turn would make every QP acknowledge every packet.
   [[nodiscard]] bool has_room() const {
     const int64_t used = outstanding + granted;
-    return used == 0 || limit - used >= kTurnBytes;
+    return used == 0 || limit - used >= (limit < kTurnBytes ? turn() / 2 : turn());
+  }
+  // Small windows are shared in small turns: nobody waits until the whole of one is empty.
+  [[nodiscard]] int64_t turn() const {
+    return limit < kTurnBytes ? std::max<int64_t>(limit / 2, 1) : kTurnBytes;
   }
   static constexpr int64_t kTurnBytes = 192 * 1024;
 };

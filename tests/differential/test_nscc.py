@@ -160,7 +160,16 @@ def test_long_runs_agree_and_reach_every_branch() -> None:
         reached.update(compare(config, link, drive(seed, link, config, 4_000)))
     never = {name for name, count in reached.items() if count == 0}
     # Told apart by the stories in core/cc/tests: no sender feeds them here.
-    assert never <= {"late_nack", "late_loss", "other_nack", "base_rtt", "link", "delay", "delay_early", "failure"}
+    assert never <= {
+        "late_nack",
+        "late_loss",
+        "other_nack",
+        "base_rtt",
+        "link",
+        "delay",
+        "delay_early",
+        "failure",
+    }
 
 
 def test_a_driver_sees_the_same_names_and_refusals() -> None:
