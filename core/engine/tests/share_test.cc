@@ -34,11 +34,14 @@ int64_t in_flight(const Solo& s, uint32_t qpn) { return s.ep.qp_stats(qpn).value
 
 }  // namespace
 
-TEST_CASE("there is room for a whole turn, or for the first one whatever the limit") {
+TEST_CASE("there is room for a whole turn; small windows are shared in small turns") {
   Share s;
   s.limit = 1000;
+  CHECK_EQ(s.turn(), 500);
   CHECK(s.has_room());
-  s.outstanding = 1;
+  s.outstanding = 750;
+  CHECK(s.has_room());
+  s.outstanding = 751;
   CHECK(!s.has_room());
   s.limit = 3 * kTurn;
   s.outstanding = kTurn;
