@@ -100,10 +100,13 @@ def perf(
     """
     with guard("perf", json):
         from softmrc.endpoint.handshake import token_bytes
+        from softmrc.errors import UsageError
         from softmrc.perf import Local
         from softmrc.transfer.addresses import parse_remote_list
 
         quiet_library()
+        if not 0 < timeout <= 86_400:
+            raise UsageError(f"--timeout is above 0 and at most 86400 seconds, not {timeout:g}")
         secret = token_bytes(token)
         mine, toward, targets = _ways(planes, host)
         local = Local(
@@ -237,7 +240,8 @@ def _print(op: str, results: list[dict[str, Any]], per_port: bool) -> None:
     from softmrc.cli.output import put
     from softmrc.perf.table import heading, remarks, rows_table, totals_table
 
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False)
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    console = Console(width=None if terminal else 120, highlight=False, markup=False)
     with console.capture() as text:
         console.print(heading(op, results[0]))
         console.print(rows_table(op, results))

@@ -25,6 +25,8 @@ __all__ = ["SOFTWARE", "Progress", "Watch", "measure"]
 
 SOFTWARE = "softmrc perf"
 _PATIENCE = 10.0
+_SILENCE = 30.0
+"""A server that said nothing for this long while its word is due is gone, as it sees us."""
 _TURN = 0.1
 _LOOK_SECONDS = 1.0
 _PROOF_SECONDS = 5.0
@@ -192,14 +194,16 @@ class _Session:
             ends.clear_landing()
         elif ends.plan.op == "idle":
             ends.start_passive()
-        await self._talk.next("ready", meanwhile=lambda: ends.rest(0.001))
+        await self._talk.next("ready", meanwhile=lambda: ends.rest(0.001), timeout=_SILENCE)
         await self._talk.send("go")
         if ends.plan.op != "idle":
             ends.start(row, imm=imm, serve=True, warm_up=warm_up)
 
     async def _finish(self) -> dict[str, Any]:
         await self._talk.send("done")
-        return read_report(await self._talk.next("report", meanwhile=lambda: self._ends.rest(0.005)))
+        return read_report(
+            await self._talk.next("report", meanwhile=lambda: self._ends.rest(0.005), timeout=_SILENCE)
+        )
 
     async def bye(self) -> None:
         """Tell the server that there are no more rows."""

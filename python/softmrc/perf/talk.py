@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -52,7 +54,7 @@ class Talk:
         Args:
             steps: those that may come; none: whatever comes is an error.
             meanwhile: called again and again until it is there; must come back soon.
-            timeout: seconds, without `meanwhile`.
+            timeout: seconds; None: for ever.
 
         Raises:
             PeerError: another step came, the peer left, or it said nothing in time.
@@ -63,7 +65,10 @@ class Talk:
             except TimeoutError:
                 raise PeerError(f"the peer said nothing for {timeout:g} s") from None
         else:
+            end = time.monotonic() + timeout if timeout is not None else math.inf
             while await self.quiet():
+                if time.monotonic() > end:
+                    raise PeerError(f"the peer said nothing for {timeout:g} s")
                 meanwhile()
             message = self._inbox.get_nowait()
         if isinstance(message, PeerError):

@@ -114,6 +114,8 @@ def _cpu(pid):
         (["127.0.0.1", "--port", "1", "--timeout", "0.1", "-s", "8"], 3, "nobody answers"),
         (["--planes", "203.0.113.1", "--once"], 1, "203.0.113.1"),
         (["127.0.0.1", "--token", "", "-s", "8"], 2, "empty token"),
+        (["127.0.0.1", "--timeout", "nan", "-s", "8"], 2, "--timeout"),
+        (["127.0.0.1", "--timeout", "-1", "-s", "8"], 2, "--timeout"),
     ],
 )
 def test_errors_say_what_and_how(words, code, text):
