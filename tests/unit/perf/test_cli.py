@@ -70,7 +70,11 @@ def test_what_happens_is_recorded(serve, tmp_path):
 def test_interrupts_print_what_there_is(serve):
     server = serve()
     words = client(server, "-s", "4k", "-D", "60", "--json")
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # A shell that runs the tests in the background has them ignore the signal, and children inherit that.
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:  # fmt: skip
         try:
             # The first row proves the path; what works on after it is the measurement.
             _wait(process, lambda: "row" in server.names())
