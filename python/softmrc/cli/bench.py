@@ -34,7 +34,7 @@ def bench(
         bool, typer.Option("--rows", help="List the rows and what this host lacks for them.")
     ] = False,
 ) -> None:
-    r"""Measure softmrc beside what else this machine can run, in turn, and print the ratios.
+    """Measure softmrc beside what else this machine can run, in turn, and print the ratios.
 
     As root it builds networks of its own (namespaces) and takes them away again. Otherwise rows that can do so
     run over loopback, and the rest is skipped with the reason.
