@@ -17,13 +17,7 @@
 
 #include "net/rx_batch.h"
 #include "net/udp_linux.h"
-
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
+#include "net/udp_options.h"
 
 namespace mrc::net {
 

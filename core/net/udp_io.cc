@@ -9,18 +9,10 @@
 #include <cstring>
 
 #include "net/rx_batch.h"
+#include "net/udp_options.h"
 
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
-#endif
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-#ifndef SOL_UDP
-#define SOL_UDP 17
 #endif
 
 namespace mrc::net {

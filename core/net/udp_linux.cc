@@ -8,21 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-#ifndef SOL_UDP
-#define SOL_UDP 17
-#endif
-#ifndef UDP_NO_CHECK6_TX
-#define UDP_NO_CHECK6_TX 101
-#endif
-#ifndef UDP_NO_CHECK6_RX
-#define UDP_NO_CHECK6_RX 102
-#endif
+#include "net/udp_options.h"
+
 #ifndef IPV6_AUTOFLOWLABEL
 #define IPV6_AUTOFLOWLABEL 70
 #endif

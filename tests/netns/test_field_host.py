@@ -80,6 +80,7 @@ def test_a_smaller_link_in_the_middle_is_found_out(stack: ExitStack) -> None:
     left.mtu("east", 1320)
     right.mtu("west", 1320)
     joined = Joined(fabric, ["fd0a::1"], ["fd0b::1"], hold_time=3.0)
+    assert joined.a.ask("pmtu", joined.conn) <= 1320 - 92
     for size in (64, 1400, 1 << 20):
         joined.a.ask("write", joined.conn, size)
 

@@ -40,7 +40,7 @@ def bench(
     run over loopback, and the rest is skipped with the reason.
 
     \b
-    softmrc bench transport                                 everything: half an hour
+    softmrc bench transport                                 everything: takes long
     softmrc bench transport --quick                         a few minutes
     softmrc bench transport --only one_path_9000,latency_sleep --repeat 9
 

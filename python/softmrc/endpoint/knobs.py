@@ -11,8 +11,8 @@ __all__ = ["DEFAULT_PMTU", "MAX_PMTU", "MIN_PMTU", "PMTU_STEP", "KnobArgs", "Kno
 
 MIN_PMTU, MAX_PMTU, PMTU_STEP = 256, 8960, 64
 DEFAULT_PMTU = 8192
-"""What an end offers that was not told: messages of 8 KiB and multiples leave no short packet, and the last 9 % of a
-9000-byte link would save 0.1 % of headers."""
+"""What an end offers that was not told: messages of 8 KiB and multiples leave no short packet, and the rest of a
+9000-byte link would save next to nothing in headers."""
 _BATCHING = ("auto", "gso", "mmsg")
 
 
@@ -89,7 +89,7 @@ class Knobs:
     """Path policy by name."""
     ev_run: int = 0
     """Packets sent on one entropy value before the next, 1 to 4096; 0: one system call's worth, less where the
-    window holds few of those. 1 sprays packet by packet, at several times the CPU cost."""
+    window holds few of those. 1 sprays packet by packet, at a higher CPU cost."""
     cc_algorithm: str = "uet-1.0-nscc"
     """Congestion control by name; "" for none."""
     trimming: bool = False

@@ -11,6 +11,7 @@ import os
 import queue
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -28,7 +29,7 @@ _LOCAL = ("local_rx_drops", "tx_would_block", "tx_errors", "tx_too_big", "bad_so
 Record = tuple[int, str, dict[str, Any]]
 
 
-class Recorder:
+class Recorder(ABC):
     """The common part of the event log and the trace; a context manager."""
 
     period: float = 1.0
@@ -72,16 +73,17 @@ class Recorder:
 
     # --- what a format decides ------------------------------------------------------------------------------
 
+    @abstractmethod
     def _mode(self) -> str:
-        raise NotImplementedError
+        """Return the mode the file is opened in."""
 
+    @abstractmethod
     def _begin(self) -> str:
         """Return the first lines of the file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _format(self, time_ns: int, kind: str, fields: dict[str, Any]) -> str:
         """Return one record; `time_ns` counts from 1970."""
-        raise NotImplementedError
 
     def _sample(self, reading: Reading) -> list[tuple[str, dict[str, Any]]]:
         """Return records made of a reading."""
