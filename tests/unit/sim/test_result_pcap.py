@@ -1,0 +1,53 @@
+"""Captures as scapy reads them back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import UDP
+from scapy.layers.inet6 import IPv6
+from scapy.utils import RawPcapNgReader, RawPcapReader, rdpcap
+
+from softmrc.errors import UsageError
+from softmrc.sim.result.pcap import LINKTYPE_RAW, Packet, pcap_bytes, write_pcap
+
+
+def packet(port: int, payload: int = 8) -> bytes:
+    return bytes(IPv6(src="fd00::1", dst="fd00::2") / UDP(sport=port, dport=4791) / bytes(payload))
+
+
+def test_scapy_reads_it_in_order_of_time(tmp_path: Path) -> None:
+    file = tmp_path / "link.pcap"
+    late, early = packet(2_000), packet(1_000)
+    write_pcap(file, [Packet(5_000_000_123, late, 4_150), Packet(77, early, len(early))])
+    found = rdpcap(str(file))
+    assert [p[UDP].sport for p in found] == [1_000, 2_000]
+    assert [p[UDP].dport for p in found] == [4_791, 4_791]
+    assert [p.wirelen for p in found] == [len(early), 4_150]
+    assert found[1].time == pytest.approx(5.000000123, abs=1e-9)
+
+
+def test_times_are_nanoseconds(tmp_path: Path) -> None:
+    file = tmp_path / "link.pcap"
+    write_pcap(file, [Packet(1_999_999_999, packet(1), 100)])
+    with RawPcapReader(str(file)) as reader:
+        assert reader.nano
+        assert reader.linktype == LINKTYPE_RAW
+        assert not isinstance(reader, RawPcapNgReader)
+        _, meta = next(reader)
+    assert (meta.sec, meta.usec, meta.wirelen) == (1, 999_999_999, 100)
+
+
+def test_an_empty_capture_opens(tmp_path: Path) -> None:
+    file = tmp_path / "none.pcap"
+    write_pcap(file, [])
+    assert len(file.read_bytes()) == 24
+    assert len(rdpcap(str(file))) == 0
+
+
+def test_impossible_packets_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"2\^32 s"):
+        pcap_bytes([Packet((1 << 32) * 1_000_000_000, b"x", 1)])
+    with pytest.raises(UsageError, match="cannot begin with 3"):
+        pcap_bytes([Packet(0, b"abc", 2)])
