@@ -74,7 +74,7 @@ void Coupled::refuse(State& s, Port& p, const In& in, Frame& f) {
   pool_.give(in.frame);
 }
 
-void Coupled::take(State& s, const In& in, std::vector<Hosts::Sent>& out, std::vector<Pause>& pauses) {
+void Coupled::take(State& s, const In& in, std::vector<Pause>& pauses) {
   Port& p = fabric_.port(in.egress);
   Frame& f = pool_[in.frame];
   if (!admits(s, p, f)) {
@@ -90,7 +90,7 @@ void Coupled::take(State& s, const In& in, std::vector<Hosts::Sent>& out, std::v
       if (fabric_.pfc() && !g.paused && g.bytes > fabric_.pfc_xoff()) tell(in.from, true, in.at, pauses);
     }
   }
-  if (waiting_[in.egress] == 0) begin_send(s, in.egress, in.at, out, pauses);
+  if (waiting_[in.egress] == 0) await_line(in.egress, std::max(p.free_at, in.at));
 }
 
 void Coupled::leave(State& s, const Frame& f, Ps now, std::vector<Pause>& pauses) {
@@ -128,19 +128,30 @@ void Coupled::await_line(PortId id, Ps at) {
   std::push_heap(lines_.begin(), lines_.end(), later);
 }
 
-// Sends one frame if the line is idle, and waits for the line if more could go.
-void Coupled::begin_send(State& s, PortId id, Ps now, std::vector<Hosts::Sent>& out,
-                         std::vector<Pause>& pauses) {
-  Port& p = fabric_.port(id);
-  if (!p.up) return;
-  if (p.free_at <= now) {
-    const FrameId frame = dequeue(pool_, p, rules(p));
-    if (frame == kNoFrame) return;
-    const Frame& f = pool_[frame];
-    p.free_at = now + serialization(p.per_byte, f.size);
-    out.push_back({p.free_at, id, frame});
-    leave(s, f, now, pauses);
+void Coupled::lose_queued(State& s, Port& p, Ps now, std::vector<Pause>& pauses) {
+  for (Fifo* q : {&p.control, &p.data}) {
+    while (!q->empty()) {
+      const FrameId frame = pop(pool_, *q);
+      leave(s, pool_[frame], now, pauses);
+      pool_.give(frame);
+      ++p.n.lost;
+      ++totals_.drops_link;
+    }
   }
+}
+
+// The line is idle: one frame goes, and more wait for the line.
+void Coupled::serve(State& s, PortId id, Ps now, std::vector<Hosts::Sent>& out, std::vector<Pause>& pauses) {
+  Port& p = fabric_.port(id);
+  if (!p.up) return lose_queued(s, p, now, pauses);
+  const FrameId frame = dequeue(pool_, p, rules(p));
+  if (frame == kNoFrame) return;
+  const Frame& f = pool_[frame];
+  p.free_at = now + serialization(p.per_byte, f.size);
+  p.n.tx_bytes += f.size;
+  ++p.n.tx_packets;
+  out.push_back({p.free_at, id, frame});
+  leave(s, f, now, pauses);
   if (!p.control.empty() || (!p.data.empty() && !p.paused)) await_line(id, p.free_at);
 }
 
@@ -159,17 +170,18 @@ void Coupled::run(uint32_t node, Ps begin, Ps end, std::span<const Pause> in, st
     const Ps now = std::min({line, pause, arrival});
     if (now >= end) break;
     if (pause == now) {
-      const Pause& p = in[j++];
-      fabric_.port(p.port).paused = p.on;
-      if (waiting_[p.port] == 0) begin_send(s, p.port, now, out, pauses);
-    } else if (line == now) {
+      const Pause& told = in[j++];
+      Port& p = fabric_.port(told.port);
+      p.paused = told.on;
+      if (!p.data.empty() && waiting_[told.port] == 0) await_line(told.port, std::max(p.free_at, now));
+    } else if (arrival == now) {
+      take(s, s.in[i++], pauses);
+    } else {
       const PortId id = lines_.front().port;
       std::pop_heap(lines_.begin(), lines_.end(), later);
       lines_.pop_back();
       waiting_[id] = 0;
-      begin_send(s, id, now, out, pauses);
-    } else {
-      take(s, s.in[i++], out, pauses);
+      serve(s, id, now, out, pauses);
     }
   }
   s.in.erase(s.in.begin(), s.in.begin() + static_cast<std::ptrdiff_t>(i));
@@ -180,20 +192,6 @@ void Coupled::run(uint32_t node, Ps begin, Ps end, std::span<const Pause> in, st
     active_[id] = 0;
     return true;
   });
-}
-
-uint64_t Coupled::flush(PortId egress, Ps now, std::vector<Pause>& pauses) {
-  Port& p = fabric_.port(egress);
-  State& s = state(p.from);
-  uint64_t n = 0;
-  for (Fifo* q : {&p.data, &p.control}) {
-    for (; !q->empty(); ++n) {
-      const FrameId frame = pop(pool_, *q);
-      leave(s, pool_[frame], now, pauses);
-      pool_.give(frame);
-    }
-  }
-  return n;
 }
 
 void Coupled::close(Ps now) {

@@ -41,9 +41,6 @@ class Coupled {
            std::vector<Pause>& pauses);
   // Nothing has arrived and nothing is queued.
   [[nodiscard]] bool idle(uint32_t node) const;
-  // A link or switch failed: drops what port `egress` has queued, and resumes whom that lets go. Returns
-  // frames dropped.
-  uint64_t flush(PortId egress, Ps now, std::vector<Pause>& pauses);
   // Counts the pauses that still last at the end of the run.
   void close(Ps now);
 
@@ -80,11 +77,12 @@ class Coupled {
   [[nodiscard]] const State& state(uint32_t node) const { return states_[node - fabric_.hosts()]; }
   [[nodiscard]] State& state(uint32_t node) { return states_[node - fabric_.hosts()]; }
   const QueueRules& rules(const Port& p);
-  void take(State& s, const In& in, std::vector<Hosts::Sent>& out, std::vector<Pause>& pauses);
+  void take(State& s, const In& in, std::vector<Pause>& pauses);
   [[nodiscard]] bool admits(const State& s, const Port& p, const Frame& f) const;
   void refuse(State& s, Port& p, const In& in, Frame& f);
   void leave(State& s, const Frame& f, Ps now, std::vector<Pause>& pauses);
-  void begin_send(State& s, PortId id, Ps now, std::vector<Hosts::Sent>& out, std::vector<Pause>& pauses);
+  void serve(State& s, PortId id, Ps now, std::vector<Hosts::Sent>& out, std::vector<Pause>& pauses);
+  void lose_queued(State& s, Port& p, Ps now, std::vector<Pause>& pauses);
   void tell(PortId in_port, bool on, Ps now, std::vector<Pause>& pauses);
   void activate(State& s, PortId id);
   void await_line(PortId id, Ps at);
