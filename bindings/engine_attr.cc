@@ -8,6 +8,21 @@ namespace nb = nanobind;
 
 namespace mrc::bindings {
 
+ev::TableConfig table_config_from(const nb::dict& d) {
+  ev::TableConfig c;
+  DictReader r(d, "ev_table");
+  r.read("min_active", c.min_active);
+  r.read("base_rtt_ns", c.base_rtt);
+  r.read("target_delay_ns", c.target_delay);
+  r.read("probe_interval_ns", c.probe_interval);
+  r.read("probe_backoff_cap_ns", c.probe_backoff_cap);
+  r.read("probe_successes", c.probe_successes);
+  r.read("bad_after", c.bad_after);
+  r.read("bad_window_ns", c.bad_window);
+  r.finish();
+  return c;
+}
+
 namespace {
 
 using RawPath = std::pair<uint32_t, uint8_t>;
@@ -34,21 +49,6 @@ nb::list to_list(const std::vector<ev::PathId>& paths) {
   nb::list out;
   for (const ev::PathId& p : paths) out.append(nb::make_tuple(p.tag, p.port));
   return out;
-}
-
-ev::TableConfig table_config_from(const nb::dict& d) {
-  ev::TableConfig c;
-  DictReader r(d, "ev_table");
-  r.read("min_active", c.min_active);
-  r.read("base_rtt_ns", c.base_rtt);
-  r.read("target_delay_ns", c.target_delay);
-  r.read("probe_interval_ns", c.probe_interval);
-  r.read("probe_backoff_cap_ns", c.probe_backoff_cap);
-  r.read("probe_successes", c.probe_successes);
-  r.read("bad_after", c.bad_after);
-  r.read("bad_window_ns", c.bad_window);
-  r.finish();
-  return c;
 }
 
 void read_init_part(DictReader& r, engine::QpAttr& a) {

@@ -23,6 +23,7 @@ engine::QpAttr qp_attr_from(const nanobind::dict& d);
 nanobind::dict to_dict(const engine::QpAttr& a);
 engine::QpInit qp_init_from(const nanobind::dict& d);
 cc::CcConfig cc_config_from(const nanobind::dict& d);
+ev::TableConfig table_config_from(const nanobind::dict& d);
 nanobind::dict to_dict(const cc::CcConfig& c);
 
 nanobind::dict to_dict(const engine::QpStats& s);

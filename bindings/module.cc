@@ -12,6 +12,7 @@ void bind_wire(nb::module_& m);
 void bind_ev(nb::module_& m);
 void bind_cc(nb::module_& m);
 void bind_perf(nb::module_& m);
+void bind_sim(nb::module_& m);
 void bind_yard(nb::module_& m);
 #ifdef SOFTMRC_WITH_TESTING
 void bind_testing(nb::module_& m);
@@ -43,6 +44,7 @@ NB_MODULE(_core, m) {
   bind_net(m);
   bind_perf(m);
   bind_yard(m);
+  bind_sim(m);
 #ifdef SOFTMRC_WITH_TESTING
   bind_testing(m);
 #endif

@@ -1,5 +1,5 @@
-// What an egress queue does with a frame that arrives: mark, trim, drop or take it. Thresholds of paper-results E.3;
-// reference 3.2 and 3.3.
+// What an egress queue does with a frame that arrives: mark, trim, drop or take it. Thresholds of
+// paper-results E.3; reference 3.2 and 3.3.
 #pragma once
 
 #include "sim/port.h"
@@ -7,13 +7,13 @@
 namespace mrc::sim {
 
 struct QueueRules {
-  uint32_t data_bytes = 0;     // capacity of the data class
-  uint32_t control_bytes = 0;  // capacity of the control class
+  uint32_t data_bytes = 0;            // capacity of the data class
+  uint32_t control_bytes = 0;         // capacity of the control class
   uint32_t ecn_min = 0, ecn_max = 0;  // 0, 0: no marking. Equal: a threshold
   double ecn_pmax = 1.0;
   bool ecn_last_hop = false;
   uint32_t trim_bytes = 0, trim_last_hop = 0;  // data queued at which arrivals are trimmed; 0: never
-  bool weighted = false;       // else the control class always goes first
+  bool weighted = false;                       // else the control class always goes first
   uint32_t control_share_ppm = 250'000;
   uint8_t trimmed_dscp = 12, trimmed_lasthop_dscp = 16, control_dscp = 46;
 };
@@ -59,6 +59,7 @@ inline Fate enqueue(FramePool& pool, Port& p, const QueueRules& r, FrameId id, F
       return Fate::dropped;
     } else {
       push(pool, p.data, id, f);
+      if (p.data.bytes > p.n.window_queue) p.n.window_queue = p.data.bytes;
       if (p.data.bytes > p.n.max_queue) p.n.max_queue = p.data.bytes;
       return Fate::queued;
     }

@@ -1,5 +1,6 @@
 // Everything a run is given, as plain structs: the fabric, its queues, faults, and what to watch.
-// Decides defaults only; Python checks values before they come here, and `Simulation` refuses what cannot be built.
+// Decides defaults only; Python checks values before they come here, and `Simulation` refuses what cannot be
+// built.
 #pragma once
 
 #include <cstdint>
@@ -35,14 +36,22 @@ struct FabricSpec {
 enum class Routing : uint8_t { srv6, stev, ecmp };
 
 enum class FaultKind : uint8_t {
-  link_down, link_up, link_loss, link_corrupt, link_rate, switch_down, switch_up, port_down, port_up, ev_loss
+  link_down,
+  link_up,
+  link_loss,
+  link_corrupt,
+  link_rate,
+  switch_down,
+  switch_up,
+  port_down,
+  port_up
 };
 struct FaultSpec {
   int64_t at_ns = 0;
   FaultKind kind{};
-  uint32_t target = 0;  // link, or node for switch_*; port_* and link_*: link
+  uint32_t target = 0;     // link, or node for switch_*; port_* and link_*: link
   uint8_t directions = 3;  // bit 0: a -> b, bit 1: b -> a
-  double value = 0;     // loss and corruption: probability; rate: fraction of the full one
+  double value = 0;        // loss and corruption: probability; rate: fraction of the full one
 };
 
 }  // namespace mrc::sim

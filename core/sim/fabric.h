@@ -1,6 +1,6 @@
-// The built fabric: nodes, ports, and the static forwarding of every switch. Decides where a frame goes next, exactly
-// as a switch with static routes does: uSID shift and lookup (reference 4.5), EV bits (STEV), or a salted hash.
-// Leaves queues to port.h and aqm.h and time to the window loop.
+// The built fabric: nodes, ports, and the static forwarding of every switch. Decides where a frame goes next,
+// exactly as a switch with static routes does: uSID shift and lookup (reference 4.5), EV bits (STEV), or a
+// salted hash. Leaves queues to port.h and aqm.h and time to the window loop.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,9 @@ namespace mrc::sim {
 
 // uSIDs inside a plane's block: two bits of kind, 14 of number. A host's is its number below its T0.
 inline constexpr uint16_t kSidHost = 0, kSidT0 = 1, kSidT1 = 2, kSidT2 = 3;
-constexpr uint16_t make_sid(uint16_t kind, uint32_t index) { return static_cast<uint16_t>((kind << 14) | index); }
+constexpr uint16_t make_sid(uint16_t kind, uint32_t index) {
+  return static_cast<uint16_t>((kind << 14) | index);
+}
 inline constexpr uint32_t kMaxSidIndex = (1u << 14) - 1;
 
 // Where a frame arrives: a host, or the egress port of a switch it was routed to. kDrop: nowhere.
@@ -37,13 +39,18 @@ class Fabric {
   [[nodiscard]] uint32_t port_count() const { return static_cast<uint32_t>(ports_.size()); }
   [[nodiscard]] const QueueRules& rules(const Port& p) const { return rules_[p.queue]; }
   // The NIC's egress of that plane (1-based); kNoPort: the host has no such port.
-  [[nodiscard]] PortId nic_port(uint32_t host, uint8_t plane) const { return nic_[host * planes_ + plane - 1u]; }
+  [[nodiscard]] PortId nic_port(uint32_t host, uint8_t plane) const {
+    return nic_[host * planes_ + plane - 1u];
+  }
 
   // Number of paths from one host to another in a plane; 0: none. Path k of them is what EV tag k means.
   [[nodiscard]] uint32_t path_count(uint32_t src, uint32_t dst, uint8_t plane) const;
   // Whether path k exists (hand-made fabrics have holes).
   [[nodiscard]] bool path_exists(uint32_t src, uint32_t dst, uint8_t plane, uint32_t k) const;
-  // Source side: the uSID list of the frame's tag (reference 4.5: the NIC expands the EV). False: no such path.
+  // Egress ports along path k, the NIC's first; false: none.
+  bool walk(uint32_t src, uint32_t dst, uint8_t plane, uint32_t k, std::vector<PortId>& out) const;
+  // Source side: the uSID list of the frame's tag (reference 4.5: the NIC expands the EV). False: no such
+  // path.
   bool address(Frame& f) const;
   // The frame has just left by `from`; where does it arrive?
   [[nodiscard]] Hop next(PortId from, Frame& f) const;
@@ -54,7 +61,8 @@ class Fabric {
 
   [[nodiscard]] bool switch_up(uint32_t node) const { return switches_[node - hosts_].up; }
   void set_switch_up(uint32_t node, bool up) { switches_[node - hosts_].up = up; }
-  [[nodiscard]] std::span<const PortId> ports_of(uint32_t node) const;  // egress ports of a switch, by neighbour uSID
+  [[nodiscard]] std::span<const PortId> ports_of(
+      uint32_t node) const;  // egress ports of a switch, by neighbour uSID
   [[nodiscard]] std::optional<uint32_t> t0_of(uint32_t host, uint8_t plane) const;  // node
   [[nodiscard]] bool pfc() const { return pfc_xoff_ != 0; }
   [[nodiscard]] uint32_t pfc_xoff() const { return pfc_xoff_; }
@@ -73,8 +81,8 @@ class Fabric {
     SwitchSpec spec;
     uint16_t sid = 0;
     bool up = true;
-    uint32_t first = 0, count = 0;  // of sw_ports_
-    uint32_t up_first = 0;          // ports to higher tiers: up_first .. first + count
+    uint32_t first = 0, count = 0;   // of sw_ports_
+    uint32_t up_first = 0;           // ports to higher tiers: up_first .. first + count
     uint32_t down_row = UINT32_MAX;  // of down_, one entry a T0 of the plane; UINT32_MAX: tier 0
     uint64_t salt = 0;
     std::vector<Range> ranges;
@@ -100,8 +108,7 @@ class Fabric {
   [[nodiscard]] PortId forward_usid(const Switch& s, Frame& f) const;
   [[nodiscard]] PortId forward_stev(const Switch& s, const Frame& f) const;
   [[nodiscard]] PortId forward_ecmp(const Switch& s, const Frame& f) const;
-  // Switches and egress ports of path k; false: none.
-  bool walk(uint32_t src, uint32_t dst, uint8_t plane, uint32_t k, std::vector<PortId>& out) const;
+
   [[nodiscard]] const Switch& sw(uint32_t node) const { return switches_[node - hosts_]; }
 
   uint32_t hosts_ = 0;
@@ -110,14 +117,14 @@ class Fabric {
   uint32_t pfc_xoff_ = 0, pfc_xon_ = 0, shared_buffer_ = 0;
   std::vector<Port> ports_;
   std::vector<QueueRules> rules_;
-  std::vector<PortId> nic_;           // host x plane
-  std::vector<uint16_t> host_sid_;    // host x plane
-  std::vector<uint32_t> host_t0_;     // host x plane: switch node, UINT32_MAX: none
+  std::vector<PortId> nic_;         // host x plane
+  std::vector<uint16_t> host_sid_;  // host x plane
+  std::vector<uint32_t> host_t0_;   // host x plane: switch node, UINT32_MAX: none
   std::vector<Switch> switches_;
-  std::vector<PortId> sw_ports_;      // by switch, by neighbour uSID
-  std::vector<uint16_t> sw_sids_;     // neighbour uSIDs beside sw_ports_
-  std::vector<uint32_t> t0_count_;    // by plane
-  std::vector<uint32_t> t0_row_;      // by switch: index among the T0s of its plane
+  std::vector<PortId> sw_ports_;    // by switch, by neighbour uSID
+  std::vector<uint16_t> sw_sids_;   // neighbour uSIDs beside sw_ports_
+  std::vector<uint32_t> t0_count_;  // by plane
+  std::vector<uint32_t> t0_row_;    // by switch: index among the T0s of its plane
   std::vector<Down> down_;
   std::vector<PortId> down_ports_;
 };

@@ -1,5 +1,5 @@
-// One packet in flight, without its payload, and the pool it lives in. Two cache lines: what switches read, and the
-// header bytes that only hosts read.
+// One packet in flight, without its payload, and the pool it lives in. Two cache lines: what switches read,
+// and the header bytes that only hosts read.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ enum class Trim : uint8_t { none, trimmed, trimmed_lasthop };
 
 struct alignas(64) Frame {
   // --- what switches read
-  FrameId next = kNoFrame;   // the queue it waits in
-  uint32_t size = 0;         // bytes on the wire, kWireOverhead included
-  uint32_t src = 0, dst = 0;  // hosts
-  uint32_t tag = 0;          // EV on the wire: entropy of ECMP, path of STEV
-  uint32_t in_port = 0;      // the port it left the last node by
+  FrameId next = kNoFrame;       // the queue it waits in
+  uint32_t size = 0;             // bytes on the wire, kWireOverhead included
+  uint32_t src = 0, dst = 0;     // hosts
+  uint32_t tag = 0;              // EV on the wire: entropy of ECMP, path of STEV
+  uint32_t in_port = 0;          // the port it left the last node by
   uint16_t sids[kMaxSids] = {};  // uSID list; sids[hop] is next
   uint8_t hop = 0, sid_count = 0;
   uint8_t plane = 0;  // 1-based
@@ -32,13 +32,13 @@ struct alignas(64) Frame {
   Ecn ecn = Ecn::not_ect;
   Trim trim = Trim::none;
   bool trimmable = false, is_data = false;
-  uint16_t payload = 0;     // bytes
-  uint8_t head_len = 0;     // of `head`
+  uint16_t payload = 0;  // bytes
+  uint8_t head_len = 0;  // of `head`
   uint8_t dscp = 0;
-  uint8_t trim_len = 0;     // header bytes that a trimming switch keeps
-  uint8_t kind = 0;         // baselines: their own packet type
+  uint8_t trim_len = 0;  // header bytes that a trimming switch keeps
+  uint8_t kind = 0;      // baselines: their own packet type
   uint16_t spare = 0;
-  uint32_t flow = 0;        // baselines: their own flow number
+  uint32_t flow = 0;  // baselines: their own flow number
   // --- what hosts read
   alignas(64) uint8_t head[64] = {};
 };

@@ -1,6 +1,6 @@
 // The egress of one directed link: a FIFO data class, a control class before it, and the line behind both.
-// Decides order and departure times exactly (store and forward, non-preemptive); what queues do when they fill is
-// aqm.h, where frames go next is the fabric's.
+// Decides order and departure times exactly (store and forward, non-preemptive); what queues do when they
+// fill is aqm.h, where frames go next is the fabric's.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct PortCounters {
   uint64_t tx_bytes = 0, tx_packets = 0;
   uint64_t drops = 0, marks = 0, trims = 0;  // drops: queue full
   uint64_t lost = 0;                         // link down, loss, corruption
-  uint32_t max_queue = 0;
+  uint32_t max_queue = 0, window_queue = 0;  // most bytes queued: ever, since the last sample
 };
 
 struct Fifo {
@@ -29,17 +29,17 @@ struct Fifo {
 };
 
 struct alignas(64) Port {
-  Ps free_at = 0;           // when the line has sent what it is sending
+  Ps free_at = 0;  // when the line has sent what it is sending
   Fifo data, control;
   uint32_t arr_head = UINT32_MAX, arr_tail = UINT32_MAX;  // arrivals of this window
-  ByteTime per_byte = 0;
-  Ps delay = 0;             // from the last bit on the line to the egress queue of the next node
+  ByteTime per_byte = 0, full_per_byte = 0;               // now, undamaged
+  Ps delay = 0;  // from the last bit on the line to the egress queue of the next node
   // --- second line
   uint32_t from = 0, to = 0;  // nodes
   uint16_t queue = 0;         // QueueRules
   uint8_t plane = 0;
   bool up = true, listed = false, last_hop = false, lossy = false;
-  bool paused = false;        // PFC: the data class holds still
+  bool paused = false;                     // PFC: the data class holds still
   uint32_t loss_ppb = 0, corrupt_ppb = 0;  // parts per billion, after the line
   int32_t credit = 0;  // weighted control class: control bytes it may still send before data
   base::Rng rng{0};

@@ -2,14 +2,18 @@
 //
 // CONTRACT for a transport `S` (MrcStack, RoceStack, TcpStack), one object for all hosts of a run:
 //   std::string open(const std::vector<Pair>&)      connections that the workload uses; text: why not
-//   void post(Ps now, uint32_t host, TaskId)        a send of this host starts (call tasks.on_posted when the first
-//                                                    packet may go; tasks.on_delivered at the destination, on_acked at the source)
+//   void post(Ps now, uint32_t host, TaskId)        a send of this host starts (call tasks.on_posted when the
+//   first
+//                                                    packet may go; tasks.on_delivered at the destination,
+//                                                    on_acked at the source)
 //   void receive(Ps now, uint32_t host, FrameId)    a frame has arrived; the stack gives it back to the pool
 //   Ps next_timer(uint32_t host) const              kNever if none
 //   void on_timer(Ps now, uint32_t host)
-//   uint32_t wants(uint32_t host) const             bit N: something may be sendable on plane N. Cheap, may be too many
-//   bool transmit(Ps now, uint32_t host, uint32_t free, Frame& out)   `free`: planes whose line is idle. Fills src, dst, plane,
-//                                                    size, tag, class, ecn, dscp, trim fields, head. False: nothing now.
+//   uint32_t wants(uint32_t host) const             bit N: something may be sendable on plane N. Cheap, may
+//   be too many bool transmit(Ps now, uint32_t host, uint32_t free, Frame& out)   `free`: planes whose line
+//   is idle. Fills src, dst, plane,
+//                                                    size, tag, class, ecn, dscp, trim fields, head. False:
+//                                                    nothing now.
 //   void on_port(Ps now, uint32_t host, uint8_t plane, bool up)       the NIC noticed its own link
 //   void on_pause(Ps now, uint32_t host, uint8_t plane, bool paused)  PFC reached the NIC
 //   void add_totals(Totals&) const; void at_end(...)
@@ -52,7 +56,8 @@ class Hosts {
  public:
   virtual ~Hosts() = default;
   virtual std::string open(const std::vector<Pair>& pairs) = 0;
-  // Runs one host from `begin` to `end` (not included). Frames it sends go to `out` with the time the line took them.
+  // Runs one host from `begin` to `end` (not included). Frames it sends go to `out` with the time the line
+  // took them.
   struct Sent {
     Ps at = 0;  // last bit on the line
     PortId port = kNoPort;
@@ -77,9 +82,10 @@ class HostsOf final : public Hosts {
     size_t i = 0;
     for (Ps now = begin;;) {
       // Everything of this instant, then what may be sent, then on to the next instant.
-      for (TaskId t; env_.tasks.next_start(host) <= now && env_.tasks.take_send(host, now, t);) stack_.post(now, host, t);
+      for (TaskId t; env_.tasks.next_start(host) <= now && env_.tasks.take_send(host, now, t);)
+        stack_.post(now, host, t);
       if (stack_.next_timer(host) <= now) stack_.on_timer(now, host);
-      Ps next = send(host, now, end, out);
+      Ps next = send(host, now, out);
       if (i < in.size()) next = std::min(next, in[i].at);
       next = std::min({next, stack_.next_timer(host), env_.tasks.next_start(host)});
       if (next >= end) return;
@@ -95,7 +101,9 @@ class HostsOf final : public Hosts {
     }
     return next;
   }
-  void on_port(Ps now, uint32_t host, uint8_t plane, bool up) override { stack_.on_port(now, host, plane, up); }
+  void on_port(Ps now, uint32_t host, uint8_t plane, bool up) override {
+    stack_.on_port(now, host, plane, up);
+  }
   void on_pause(Ps now, uint32_t host, uint8_t plane, bool paused) override {
     stack_.on_pause(now, host, plane, paused);
   }
@@ -105,7 +113,7 @@ class HostsOf final : public Hosts {
 
  private:
   // Sends what the idle lines take at `now`; the time to try again, kNever if there is nothing to send.
-  Ps send(uint32_t host, Ps now, Ps end, std::vector<Sent>& out) {
+  Ps send(uint32_t host, Ps now, std::vector<Sent>& out) {
     for (;;) {
       const uint32_t wants = stack_.wants(host);
       if (wants == 0) return kNever;
@@ -131,13 +139,16 @@ class HostsOf final : public Hosts {
         return next;
       }
       f.next = kNoFrame;
-      f.hop = 0;
+      if (env_.fabric.routing() == Routing::srv6 && !env_.fabric.address(f)) {
+        ++env_.totals.drops_no_route;
+        env_.pool.give(id);
+        continue;
+      }
       const PortId port = env_.fabric.nic_port(host, f.plane);
       Port& p = env_.fabric.port(port);
       p.free_at = now + serialization(p.per_byte, f.size);
       out.push_back({p.free_at, port, id});
     }
-    (void)end;
   }
 
   Env& env_;

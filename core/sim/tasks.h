@@ -1,5 +1,5 @@
-// The workload: one graph of sends and computations (a DAG) whose edges are "starts after". Decides when a task is ready;
-// leaves moving the bytes to the transports.
+// The workload: one graph of sends and computations (a DAG) whose edges are "starts after". Decides when a
+// task is ready; leaves moving the bytes to the transports.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ using TaskId = uint32_t;
 inline constexpr int64_t kGreedy = int64_t{1} << 62;  // never ends
 
 struct Workload {
-  std::vector<uint8_t> kind;                  // 0 send, 1 compute
+  std::vector<uint8_t> kind;  // 0 send, 1 compute
   std::vector<int32_t> node, peer, qp, group;
-  std::vector<int64_t> size, start, delay;    // bytes, ns, ns
+  std::vector<int64_t> size, start, delay;  // bytes, ns, ns
   std::vector<int64_t> dep_ptr;
   std::vector<int32_t> dep_idx;
   [[nodiscard]] size_t size_n() const { return kind.size(); }
@@ -51,7 +51,9 @@ class Tasks {
   }
   // Takes one send that is due; computations that are due finish on the way. False: none.
   bool take_send(uint32_t host, Ps now, TaskId& out);
-  void on_posted(TaskId t, Ps now) { if (times_.posted[t] < 0) times_.posted[t] = now; }
+  void on_posted(TaskId t, Ps now) {
+    if (times_.posted[t] < 0) times_.posted[t] = now;
+  }
   void on_delivered(TaskId t, Ps now);  // at its destination host
   void on_acked(TaskId t, Ps now);      // at its source host
   void on_failed(TaskId t, Ps now);     // its QP is in error
@@ -76,7 +78,9 @@ class Tasks {
     TaskId task = 0;
     Ps at = 0;
   };
-  static bool later(const Start& a, const Start& b) { return a.at > b.at || (a.at == b.at && a.task > b.task); }
+  static bool later(const Start& a, const Start& b) {
+    return a.at > b.at || (a.at == b.at && a.task > b.task);
+  }
   [[nodiscard]] uint32_t host_of(TaskId t) const { return static_cast<uint32_t>(w_.node[t]); }
   void met(TaskId t, Ps at);  // one dependency of t
   void put(TaskId t, Ps at);
@@ -86,10 +90,10 @@ class Tasks {
 
   Workload w_;
   TaskTimes times_;
-  std::vector<uint32_t> missing_;                // open dependencies
+  std::vector<uint32_t> missing_;  // open dependencies
   std::vector<int64_t> succ_ptr_;
   std::vector<TaskId> succ_idx_;
-  std::vector<std::vector<Start>> queue_;        // by host: a heap
+  std::vector<std::vector<Start>> queue_;  // by host: a heap
   std::vector<Cross> cross_;
   size_t finished_ = 0, greedy_ = 0;
 };

@@ -28,8 +28,8 @@ constexpr Ps serialization(ByteTime per_byte, uint32_t bytes) {
   return static_cast<Ps>((static_cast<unsigned __int128>(per_byte) * bytes) >> kByteTimeBits);
 }
 
-// What a UDP payload costs on an Ethernet link besides itself: preamble 8, MAC 14, FCS 4, gap 12, IPv6 40, UDP 8.
-// An SRv6 uSID list in the destination address costs nothing; encapsulation another 40.
+// What a UDP payload costs on an Ethernet link besides itself: preamble 8, MAC 14, FCS 4, gap 12, IPv6 40,
+// UDP 8. An SRv6 uSID list in the destination address costs nothing; encapsulation another 40.
 inline constexpr uint32_t kWireOverhead = 8 + 14 + 4 + 12 + 40 + 8;
 inline constexpr uint32_t kMinWireBytes = 84;  // the shortest Ethernet frame with preamble and gap
 

@@ -19,6 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "engine": {"base", "wire", "ev", "cc", "reliability"},
     "net": {"base", "wire", "ev", "cc", "reliability", "impair", "engine"},
     "perf": {"base", "wire", "ev", "cc", "reliability", "impair", "engine", "net"},
+    "sim": {"base", "wire", "ev", "cc", "reliability", "engine"},
     "testing": {"base", "wire", "ev", "cc", "reliability", "impair", "engine"},
     "yard": set(),
 }
@@ -37,7 +38,7 @@ IMPURE_EXCEPTIONS = {
     ("core/engine/endpoint_impl.h", "unordered_set"): "asked for membership, never iterated",
     ("core/engine/mr_table.h", "unordered_map"): "looked up by number, never iterated for results",
 }
-PURE = ("base", "wire", "ev", "cc", "reliability", "impair", "engine")
+PURE = ("base", "wire", "ev", "cc", "reliability", "impair", "engine", "sim")
 
 
 def rooms() -> list[str]:

@@ -1,0 +1,94 @@
+// Egress ports through one window, each alone: arrivals into the queues, frames onto the line.
+#include <algorithm>
+
+#include "sim/simulation.h"
+
+namespace mrc::sim {
+
+void Simulation::depart(PortId id, Port& p, FrameId frame, Ps start) {
+  const Frame& f = pool_[frame];
+  // The line is free, and frames leave in the order of their class.
+  if (spec_.check && start < p.free_at) ++violations_;
+  p.free_at = start + serialization(p.per_byte, f.size);
+  p.n.tx_bytes += f.size;
+  ++p.n.tx_packets;
+  carry(id, p, frame, p.free_at);
+}
+
+bool Simulation::run_port(PortId id, Ps end) {
+  Port& p = fabric_.port(id);
+  const QueueRules& rules = fabric_.rules(p);
+  gather(p.arr_head);
+  p.arr_head = p.arr_tail = UINT32_MAX;
+  Ps cursor = 0;  // an arrival at or before the moment the line gets free is queued first
+  size_t i = 0;
+  for (;;) {
+    const bool waiting = !p.control.empty() || (!p.data.empty() && !p.paused);
+    const Ps serve = waiting ? std::max(p.free_at, cursor) : kNever;
+    if (i < arrivals_.size() && arrivals_[i].at <= serve) {
+      const Arrival& a = arrivals_[i++];
+      cursor = a.at;
+      Frame& f = pool_[a.frame];
+      if (!p.up) {
+        ++p.n.lost;
+        lose(a.frame, totals_.drops_link);
+        continue;
+      }
+      // Nothing waits and nothing else comes: straight onto the line.
+      const bool alone = p.free_at <= a.at && p.data.empty() && p.control.empty() &&
+                         f.size <= rules.data_bytes && (i >= arrivals_.size() || arrivals_[i].at > a.at);
+      if (alone && !p.paused && rules.ecn_min > 0) {
+        if (f.cls == Class::data && f.size > p.n.max_queue) p.n.max_queue = f.size;
+        depart(id, p, a.frame, a.at);
+        continue;
+      }
+      if (enqueue(pool_, p, rules, a.frame, f) == Fate::dropped) pool_.give(a.frame);
+      continue;
+    }
+    if (serve >= end) break;
+    cursor = serve;
+    const FrameId f = dequeue(pool_, p, rules);
+    depart(id, p, f, serve);
+  }
+  return !p.data.empty() || !p.control.empty();
+}
+
+void Simulation::run_ports(Ps end) {
+  still_.clear();
+  for (const PortId id : active_) {
+    const bool left = run_port(id, end);
+    fabric_.port(id).listed = left;
+    if (left) still_.push_back(id);
+  }
+  active_.swap(still_);
+}
+
+// Switches with PFC or a shared buffer: all their ports together.
+void Simulation::run_coupled(Ps begin, Ps end) {
+  for (const Pause& p : pauses_in_) {
+    const Port& port = fabric_.port(p.port);
+    if (!fabric_.is_host(port.from)) busy_switches_.push_back(port.from);
+  }
+  std::sort(busy_switches_.begin(), busy_switches_.end());
+  busy_switches_.erase(std::unique(busy_switches_.begin(), busy_switches_.end()), busy_switches_.end());
+  std::vector<uint32_t> still;
+  std::vector<Pause> mine;
+  for (const uint32_t node : busy_switches_) {
+    mine.clear();
+    for (const Pause& p : pauses_in_) {
+      if (fabric_.port(p.port).from == node) mine.push_back(p);
+    }
+    std::stable_sort(mine.begin(), mine.end(), [](const Pause& x, const Pause& y) { return x.at < y.at; });
+    sent_.clear();
+    pauses_out_.clear();
+    coupled_->run(node, begin, end, mine, sent_, pauses_out_);
+    for (const Hosts::Sent& s : sent_) carry(s.port, fabric_.port(s.port), s.frame, s.at);
+    for (const Pause& p : pauses_out_)
+      calendar_.put(
+          {p.at, kNoFrame, Record::make_key(p.on ? Record::Kind::pause : Record::Kind::resume, p.port)});
+    if (!coupled_->idle(node)) still.push_back(node);
+  }
+  busy_switches_.swap(still);
+}
+
+}  // namespace mrc::sim

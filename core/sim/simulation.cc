@@ -1,0 +1,275 @@
+// Building a run and the loop over windows.
+#include "sim/simulation.h"
+
+#include <algorithm>
+
+namespace mrc::sim {
+
+namespace {
+constexpr uint32_t kNone = UINT32_MAX;
+}  // namespace
+
+std::string Simulation::check_spec() const {
+  for (const PortId p : spec_.watch.links) {
+    if (p >= fabric_.port_count()) return "a watched link does not exist";
+  }
+  for (const PortId p : spec_.watch.pcap) {
+    if (p >= fabric_.port_count()) return "a link to capture does not exist";
+  }
+  for (const uint32_t h : spec_.watch.hosts) {
+    if (h >= fabric_.hosts()) return "a watched host does not exist";
+  }
+  for (const uint32_t t : spec_.watch.flows) {
+    if (t >= tasks_.count()) return "a watched flow does not exist";
+  }
+  for (const int32_t g : tasks_.spec().group) {
+    if (g < 0 || static_cast<uint32_t>(g) >= spec_.groups) return "a task names a group that does not exist";
+  }
+  if (tasks_.greedy() > 0 && spec_.until_ns < 0) return "greedy flows never end: give the run an end";
+  return {};
+}
+
+std::string Simulation::build(RunSpec spec, const MakeHosts& make) {
+  spec_ = std::move(spec);
+  if (std::string bad = fabric_.build(spec_.fabric, spec_.routing, spec_.seed); !bad.empty()) return bad;
+  spec_.fabric.links = {};  // large, and no longer needed
+  if (std::string bad = tasks_.load(std::move(spec_.workload), fabric_.hosts()); !bad.empty()) return bad;
+  if (std::string bad = check_spec(); !bad.empty()) return bad;
+  lookahead_ = fabric_.lookahead();
+  if (lookahead_ < 1 || lookahead_ == kNever)
+    return "links without delay and without length cannot be simulated";
+  calendar_ = Calendar(lookahead_);
+  until_ = spec_.until_ns < 0 ? kNever : from_ns(spec_.until_ns);
+  if (std::string bad = plan_faults(); !bad.empty()) return bad;
+
+  const Workload& w = tasks_.spec();
+  std::vector<Pair> pairs;
+  for (size_t i = 0; i < w.kind.size(); ++i) {
+    if (w.kind[i] != 0) continue;
+    const auto a = static_cast<uint32_t>(std::min(w.node[i], w.peer[i])),
+               b = static_cast<uint32_t>(std::max(w.node[i], w.peer[i]));
+    pairs.push_back({a, b, std::max(spec_.qps_per_pair, static_cast<uint32_t>(w.qp[i] + 1))});
+  }
+  std::sort(pairs.begin(), pairs.end(), [](const Pair& x, const Pair& y) {
+    return std::tie(x.a, x.b, y.qps) < std::tie(y.a, y.b, x.qps);
+  });
+  pairs.erase(std::unique(pairs.begin(), pairs.end(),
+                          [](const Pair& x, const Pair& y) { return x.a == y.a && x.b == y.b; }),
+              pairs.end());
+
+  wake_.assign(fabric_.hosts(), kNever);
+  host_head_.assign(fabric_.hosts(), kNone);
+  host_tail_.assign(fabric_.hosts(), kNone);
+  pcap_port_.assign(spec_.watch.pcap.empty() ? 0 : fabric_.port_count(), false);
+  for (const PortId p : spec_.watch.pcap) pcap_port_[p] = true;
+  sampler_.start(spec_.watch, static_cast<uint32_t>(tasks_.count()), spec_.groups, fabric_, watch_);
+  env_ = std::make_unique<Env>(Env{fabric_, pool_, tasks_, totals_, watch_, spec_.seed});
+  hosts_ = make(*env_);
+  if (std::string bad = hosts_->open(pairs); !bad.empty()) return bad;
+  if (fabric_.coupled()) coupled_ = std::make_unique<Coupled>(fabric_, pool_, totals_, spec_.shared_alpha);
+  for (uint32_t h = 0; h < fabric_.hosts(); ++h) wake_[h] = hosts_->next_wake(h);
+  return {};
+}
+
+Simulation::State Simulation::next_window(Ps& begin, Ps& end) {
+  const Ps event = next_event_ < events_.size() ? events_[next_event_].at : kNever;
+  Ps at = now_;
+  if (active_.empty() && busy_switches_.empty()) {
+    const int64_t w = calendar_.next();
+    at = std::min({w < 0 ? kNever : w * lookahead_, *std::min_element(wake_.begin(), wake_.end()), event,
+                   sampler_.next()});
+    // Samples alone keep nobody waiting.
+    const bool idle = w < 0 && event == kNever && *std::min_element(wake_.begin(), wake_.end()) == kNever;
+    if (idle && until_ == kNever) return State::stuck;
+    at = std::max(at, now_);
+  }
+  if (at >= until_) {
+    now_ = until_;
+    if (sampler_.next() <= until_) sampler_.sample(sampler_.next(), fabric_, watch_);
+    return State::until;
+  }
+  begin = at;
+  const int64_t w = calendar_.index(begin);
+  calendar_.advance(w);
+  end = std::min((w + 1) * lookahead_, until_);
+  if (event > begin) end = std::min(end, event);
+  if (sampler_.next() > begin) end = std::min(end, sampler_.next());
+  return State::running;
+}
+
+Simulation::State Simulation::run(uint64_t budget) {
+  const uint64_t stop = hops_ + budget;
+  while (hops_ < stop) {
+    // Idle windows cost something, too.
+    ++hops_;
+    if (tasks_.all_done() && tasks_.greedy() == 0) return State::done;
+    Ps begin = 0, end = 0;
+    const State s = next_window(begin, end);
+    if (s != State::running) return s;
+    if (sampler_.next() <= begin) sampler_.sample(begin, fabric_, watch_);
+    for (; next_event_ < events_.size() && events_[next_event_].at <= begin; ++next_event_)
+      apply(events_[next_event_]);
+    if (sampler_.next() > begin) end = std::min(end, sampler_.next());
+    if (next_event_ < events_.size()) end = std::min(end, events_[next_event_].at);
+    step(begin, end);
+  }
+  return State::running;
+}
+
+void Simulation::step(Ps begin, Ps end) {
+  ++windows_;
+  calendar_.take(calendar_.index(begin), end, cur_);
+  hops_ += cur_.size();
+  sort_arrivals(begin);
+  run_hosts(begin, end);
+  if (coupled_) {
+    run_coupled(begin, end);
+  } else {
+    run_ports(end);
+  }
+  tasks_.settle_cross([this](uint32_t host, Ps at) { wake(host, at); });
+  now_ = end;
+}
+
+// Hands each arrival to its node: a list a port, a list a host.
+void Simulation::sort_arrivals(Ps begin) {
+  cur_next_.resize(cur_.size());
+  pauses_in_.clear();
+  for (uint32_t i = 0; i < cur_.size(); ++i) {
+    const Record& r = cur_[i];
+    cur_next_[i] = kNone;
+    const uint32_t id = r.id();
+    if (r.kind() == Record::Kind::host) {
+      (host_tail_[id] == kNone ? host_head_[id] : cur_next_[host_tail_[id]]) = i;
+      host_tail_[id] = i;
+      continue;
+    }
+    if (r.kind() != Record::Kind::port) {
+      pauses_in_.push_back({r.at, id, r.kind() == Record::Kind::pause});
+      continue;
+    }
+    Port& p = fabric_.port(id);
+    if (any_switch_down_ && !fabric_.switch_up(p.from)) {
+      lose(r.frame, totals_.drops_switch);
+      continue;
+    }
+    if (coupled_) {
+      coupled_->arrive(p.from, r.at, id, r.frame);
+      busy_switches_.push_back(p.from);
+      continue;
+    }
+    (p.arr_tail == kNone ? p.arr_head : cur_next_[p.arr_tail]) = i;
+    p.arr_tail = i;
+    list(id);
+  }
+  (void)begin;
+}
+
+void Simulation::list(PortId id) {
+  Port& p = fabric_.port(id);
+  if (p.listed) return;
+  p.listed = true;
+  active_.push_back(id);
+}
+
+void Simulation::run_hosts(Ps begin, Ps end) {
+  for (const Pause& p : pauses_in_) {
+    const Port& port = fabric_.port(p.port);
+    if (!fabric_.is_host(port.from)) continue;
+    hosts_->on_pause(std::max(p.at, begin), port.from, port.plane, p.on);
+    wake(port.from, std::max(p.at, begin));
+  }
+  for (uint32_t h = 0; h < fabric_.hosts(); ++h) {
+    if (wake_[h] < end || host_head_[h] != kNone) run_host(h, begin, end);
+  }
+}
+
+void Simulation::gather(uint32_t first) {
+  arrivals_.clear();
+  bool sorted = true;
+  for (uint32_t i = first; i != kNone; i = cur_next_[i]) {
+    if (!arrivals_.empty() && cur_[i].at < arrivals_.back().at) sorted = false;
+    arrivals_.push_back({cur_[i].at, cur_[i].frame});
+  }
+  if (sorted) return;
+  const auto earlier = [](const Arrival& x, const Arrival& y) { return x.at < y.at; };
+  if (arrivals_.size() > 24) {
+    std::stable_sort(arrivals_.begin(), arrivals_.end(), earlier);
+    return;
+  }
+  for (size_t i = 1; i < arrivals_.size(); ++i) {
+    const Arrival a = arrivals_[i];
+    size_t k = i;
+    for (; k > 0 && a.at < arrivals_[k - 1].at; --k) arrivals_[k] = arrivals_[k - 1];
+    arrivals_[k] = a;
+  }
+}
+
+void Simulation::run_host(uint32_t host, Ps begin, Ps end) {
+  gather(host_head_[host]);
+  host_head_[host] = host_tail_[host] = kNone;
+  totals_.frames_delivered += arrivals_.size();
+  sent_.clear();
+  hosts_->run(host, arrivals_, begin, end, sent_);
+  wake_[host] = hosts_->next_wake(host);
+  totals_.frames_sent += sent_.size();
+  for (const Hosts::Sent& s : sent_) {
+    Port& p = fabric_.port(s.port);
+    p.n.tx_bytes += pool_[s.frame].size;
+    ++p.n.tx_packets;
+    carry(s.port, p, s.frame, s.at);
+  }
+}
+
+void Simulation::lose(FrameId f, uint64_t& counter) {
+  ++counter;
+  pool_.give(f);
+}
+
+void Simulation::carry(PortId id, Port& p, FrameId frame, Ps sent) {
+  if (!pcap_port_.empty() && pcap_port_[id] && pcap_.size() < kMaxPcap)
+    pcap_.push_back({sent, id, pool_[frame]});
+  if (!p.up) {
+    ++p.n.lost;
+    return lose(frame, totals_.drops_link);
+  }
+  if (p.lossy) {
+    const auto draw = static_cast<uint32_t>(((p.rng.next() >> 32) * 1'000'000'000ULL) >> 32);
+    if (draw < p.loss_ppb) {
+      ++p.n.lost;
+      return lose(frame, totals_.drops_loss);
+    }
+    // A damaged frame fails the FCS of the next node.
+    if (draw - p.loss_ppb < p.corrupt_ppb) {
+      ++p.n.lost;
+      return lose(frame, totals_.drops_corrupt);
+    }
+  }
+  const Hop hop = fabric_.next(id, pool_[frame]);
+  if (hop.kind == Hop::Kind::drop) return lose(frame, totals_.drops_no_route);
+  const auto kind = hop.kind == Hop::Kind::host ? Record::Kind::host : Record::Kind::port;
+  calendar_.put({sent + p.delay, frame, Record::make_key(kind, hop.id)});
+}
+
+void Simulation::finish() {
+  if (coupled_) coupled_->close(now_);
+  for (PortId i = 0; i < fabric_.port_count(); ++i) {
+    const Port& p = fabric_.port(i);
+    totals_.drops_queue += p.n.drops;
+    totals_.ecn_marks += p.n.marks;
+    (p.last_hop ? totals_.trims_last_hop : totals_.trims) += p.n.trims;
+  }
+  totals_.frames_queued = pool_.in_use();
+  hosts_->add_totals(totals_);
+  const uint64_t dropped = totals_.drops_queue + totals_.drops_link + totals_.drops_loss +
+                           totals_.drops_corrupt + totals_.drops_no_route + totals_.drops_switch;
+  if (spec_.check && totals_.frames_sent != totals_.frames_delivered + dropped + totals_.frames_queued)
+    ++violations_;
+}
+
+size_t Simulation::memory_bytes() const {
+  return fabric_.port_count() * sizeof(Port) + pool_.capacity() * sizeof(Frame) + tasks_.memory_bytes() +
+         hosts_->memory_bytes();
+}
+
+}  // namespace mrc::sim
