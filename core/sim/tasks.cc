@@ -18,8 +18,8 @@ std::string Tasks::load(Workload w, uint32_t hosts) {
     if (w.node[i] < 0 || static_cast<uint32_t>(w.node[i]) >= hosts) return which + ": no such host";
     if (w.kind[i] > 1) return which + ": kind is 0 (send) or 1 (compute)";
     if (w.start[i] < 0 || w.delay[i] < 0 || w.size[i] < 0) return which + ": negative size or time";
-    if (w.start[i] > kNever / kPsPerNs / 4 || w.delay[i] > kNever / kPsPerNs / 4)
-      return which + ": beyond 26 days";
+    if (w.start[i] > kNever / kPsPerNs / 2 || w.delay[i] > kNever / kPsPerNs / 2)
+      return which + ": beyond 53 days";
     if (w.kind[i] == 0) {
       if (w.peer[i] < 0 || static_cast<uint32_t>(w.peer[i]) >= hosts) return which + ": no such destination";
       if (w.peer[i] == w.node[i]) return which + ": sends to itself; a host's own copy is a compute task";

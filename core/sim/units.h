@@ -25,7 +25,9 @@ constexpr ByteTime byte_time(double bits_per_second) {
   return static_cast<ByteTime>(8e12 / bits_per_second * (1 << kByteTimeBits) + 0.5);
 }
 constexpr Ps serialization(ByteTime per_byte, uint32_t bytes) {
-  return static_cast<Ps>((static_cast<unsigned __int128>(per_byte) * bytes) >> kByteTimeBits);
+  // Whole and fractional part apart: no product passes 64 bits.
+  const uint64_t fraction = per_byte & ((uint64_t{1} << kByteTimeBits) - 1);
+  return static_cast<Ps>((per_byte >> kByteTimeBits) * bytes + ((fraction * bytes) >> kByteTimeBits));
 }
 
 // What a UDP payload costs on an Ethernet link besides itself: preamble 8, MAC 14, FCS 4, gap 12, IPv6 40,

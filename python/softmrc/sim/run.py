@@ -1,0 +1,274 @@
+"""Running a workload over a fabric: `simulate` and the `Outcome` it gives.
+
+Decides progress, limits and interruption; the simulation itself is the core's. Equal arguments give equal outcomes,
+byte for byte, apart from `wall_s`.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmrc import _core
+from softmrc.errors import UsageError
+from softmrc.sim.config import Fault, Mrc, Queues, Rocev2, Topology, Transport
+from softmrc.sim.fabric import Fabric, build
+from softmrc.sim.faults import fault_arrays
+from softmrc.sim.workload import Workload
+
+__all__ = ["Outcome", "Progress", "simulate"]
+
+FIRST_BUDGET, SLICE_S = 20_000, 0.2  # frame hops of the first slice, wall seconds of the later ones
+MIN_BUDGET, MAX_BUDGET = 1_000, 50_000_000
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come. `packets` are frames sent by hosts."""
+
+    sim_ns: int
+    wall_s: float
+    tasks_done: int
+    tasks_total: int
+    packets: int
+    until_ns: int | None = None
+
+
+@dataclass(eq=False)
+class Outcome:
+    """What happened in a run. Times are ns, -1 = did not happen; see docs/sim.md for every member.
+
+    Attributes:
+        stopped: "done", "until" (the time given), "stuck" (open tasks and nothing left to happen), "wall", "memory" or
+            "interrupted"; the last three leave a partial outcome.
+        tasks: by task: ready_ns, posted_ns, delivered_ns, acked_ns, status (0 open, 1 done, 2 failed).
+        flows: by task: delivered_bytes, rtx (packets sent again); empty arrays unless asked for.
+        links: by directed link (`link_name`): tx_bytes, tx_packets, drops, marks, trims, lost, max_queue_bytes.
+        series: time_ns and counters over the interval that ends there; two-dimensional for what is watched.
+        ev_events: by EV state change: at_ns, host, peer, qp, tag, plane, state, reason.
+    """
+
+    stopped: str
+    seed: int
+    sim_ns: int
+    wall_s: float
+    windows: int
+    hops: int
+    tasks: dict[str, NDArray[Any]]
+    flows: dict[str, NDArray[Any]]
+    totals: dict[str, int]
+    links: dict[str, NDArray[Any]]
+    series: dict[str, NDArray[Any]]
+    ev_events: dict[str, NDArray[Any]]
+    ev_events_dropped: int
+    fabric: Fabric
+    watch_links: list[str] = field(default_factory=list)
+    watch_flows: list[int] = field(default_factory=list)
+    watch_hosts: list[int] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    pcap: list[tuple[Any, ...]] = field(default_factory=list)
+    peak_rss_mib: float = 0.0
+
+    @property
+    def partial(self) -> bool:
+        """A limit or an interrupt ended the run."""
+        return self.stopped in ("wall", "memory", "interrupted")
+
+    def link_name(self, port: int) -> str:
+        """Name of a directed link, for instance `p1.t0-0.t1-3.up`."""
+        return self.fabric.port_name(port)
+
+
+def rss_mib() -> float:
+    """Largest resident set of this process so far, MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def ports_of(fabric: Fabric, names: Iterable[str | int]) -> list[int]:
+    """Directed links: `NAME.up`, `NAME.down`, or `NAME` for both; numbers pass."""
+    out: list[int] = []
+    for name in names:
+        if isinstance(name, int):
+            out.append(name)
+        elif name.endswith((".up", ".down")):
+            stem, way = name.rsplit(".", 1)
+            out += [2 * link + (way == "down") for link in fabric.links_of(stem)]
+        else:
+            out += [2 * link + way for link in fabric.links_of(name) for way in (0, 1)]
+    return out
+
+
+def settings_of(transport: Transport) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
+    """Name, routing, settings for the core, options of the run."""
+    t = transport
+    if isinstance(t, Mrc):
+        table: dict[str, Any] = {
+            "probe_interval_ns": t.probe_interval_ns, "probe_backoff_cap_ns": t.probe_backoff_cap_ns,
+            "probe_successes": t.probe_successes, "min_active": t.min_active or 0,
+        }  # fmt: skip
+        same = ("evs", "backups", "mtu", "cc", "policy", "trimming", "sack_bytes", "mpr", "max_wimm", "tail_timer_ns",
+                "linear_cnt", "exp_cnt", "hold_time_ns", "reorder_min_ns", "denylist")  # fmt: skip
+        core = {n: getattr(t, n) for n in same} | {
+            "cc_config": dict(t.cc_config),
+            "table": table,
+            "base_rtt_ns": t.base_rtt_ns or 0,
+        }
+        return "mrc", t.mode, core, {"qps_per_pair": t.qps, "port_notice_ns": t.port_remap_ns}
+    if isinstance(t, Rocev2):
+        core = {
+            "mtu": t.mtu, "rto_ns": t.rto_ns, "window_bytes": t.window_bytes or 0, "window_factor": t.window_factor,
+            "dcqcn": {"enabled": t.dcqcn, **t.dcqcn_config}, **t.options,
+        }  # fmt: skip
+        return "rocev2", "ecmp", core, {"qps_per_pair": t.qps}
+    return (
+        "tcp",
+        "ecmp",
+        {"mss": t.mss, "cc": t.cc, "rto_min_ns": t.rto_min_ns, **t.options},
+        {"qps_per_pair": t.qps},
+    )
+
+
+def _indices(values: Sequence[int]) -> NDArray[np.uint32]:
+    return np.array(list(values), dtype=np.uint32)
+
+
+class _Slices:
+    """Runs the core in slices of `SLICE_S` and watches limits."""
+
+    def __init__(
+        self, run: _core.SimRun, until_ns: int | None, wall_s: float | None, max_rss_mib: float | None
+    ) -> None:
+        self.run, self.until_ns, self.wall_s, self.max_rss_mib = run, until_ns, wall_s, max_rss_mib
+        self.begun = time.monotonic()
+
+    def elapsed(self) -> float:
+        return time.monotonic() - self.begun
+
+    def go(self, progress: Callable[[Progress], None] | None) -> str:
+        budget, told = FIRST_BUDGET, 0.0
+        try:
+            while True:
+                before = self.elapsed()
+                state = self.run.run(budget)
+                now = self.elapsed()
+                if progress is not None and (now - told >= 1 or state != "running"):
+                    told = now
+                    progress(self.report(now))
+                if state != "running":
+                    return state
+                if self.wall_s is not None and now >= self.wall_s:
+                    return "wall"
+                if self.max_rss_mib is not None and rss_mib() > self.max_rss_mib:
+                    return "memory"
+                budget = max(
+                    MIN_BUDGET, min(MAX_BUDGET, int(budget * SLICE_S / max(now - before, SLICE_S / 8)))
+                )
+        except KeyboardInterrupt:
+            return "interrupted"
+
+    def report(self, now: float) -> Progress:
+        p = self.run.progress()
+        return Progress(p["sim_ns"], now, p["tasks_done"], p["tasks_total"], p["frames_sent"], self.until_ns)
+
+
+def simulate(
+    topology: Topology,
+    workload: Workload,
+    transport: Transport | None = None,
+    *,
+    queues: Queues | None = None,
+    faults: Iterable[Fault] = (),
+    seed: int = 1,
+    until_ns: int | None = None,
+    sample_ns: int | None = None,
+    watch_links: Iterable[str | int] = (),
+    watch_flows: Sequence[int] = (),
+    watch_hosts: Sequence[int] = (),
+    pcap_links: Iterable[str | int] = (),
+    task_bytes: bool = True,
+    check: bool = False,
+    wall_s: float | None = None,
+    max_rss_mib: float | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Run `workload` over `topology` by `transport` (default: `Mrc()`).
+
+    Args:
+        topology: the fabric.
+        workload: what hosts send and compute.
+        transport: how.
+        queues: egress queues of switches; default `Queues()`.
+        faults: what breaks and heals.
+        seed: EVs, hashes, marks, losses: everything random.
+        until_ns: stop at this virtual time; needed when the workload has greedy flows.
+        sample_ns: interval of the series; None = no series.
+        watch_links, watch_flows, watch_hosts: columns of the series.
+        pcap_links: links whose frames are kept (the first million).
+        task_bytes: count delivered bytes and retransmissions of every task.
+        check: count violations of conservation, FIFO order and link rates in totals["violations"].
+        wall_s: give up after so many seconds; the outcome is partial.
+        max_rss_mib: give up when the process has grown to this.
+        progress: called about once a second.
+
+    Raises:
+        UsageError: something that cannot be simulated; the text says what.
+    """
+    fabric = build(topology)
+    chosen = transport if transport is not None else Mrc()
+    q = queues if queues is not None else Queues()
+    name, routing, settings, options = settings_of(chosen)
+    pfc = q.pfc or (isinstance(chosen, Rocev2) and chosen.pfc)
+    links = ports_of(fabric, watch_links)
+    watch = {
+        "sample_ns": sample_ns or 0, "links": _indices(links), "flows": _indices(watch_flows),
+        "hosts": _indices(watch_hosts), "pcap": _indices(ports_of(fabric, pcap_links)), "task_bytes": task_bytes,
+    }  # fmt: skip
+    options |= {
+        "groups": max(len(workload.groups), 1), "seed": seed, "until_ns": -1 if until_ns is None else until_ns,
+        "check": check, "shared_alpha": q.shared_alpha,
+    }  # fmt: skip
+    columns = {
+        n: getattr(workload, n)
+        for n in ("kind", "node", "peer", "qp", "group", "size", "start", "delay", "dep_ptr", "dep_idx")
+    }
+    begun = time.monotonic()
+    try:
+        run = _core.SimRun(
+            fabric.arrays(q, pfc=pfc),
+            routing,
+            columns,
+            name,
+            settings,
+            fault_arrays(faults, fabric),
+            watch,
+            options,
+        )
+    except ValueError as e:
+        raise UsageError(f"this run cannot be simulated: {e}") from e
+    slices = _Slices(run, until_ns, wall_s, max_rss_mib)
+    slices.begun = begun
+    stopped = slices.go(progress)
+    run.finish()
+    series = shaped(run.series(), {"flow_bytes": len(watch_flows), "host_rx_bytes": len(watch_hosts), "link_bytes": len(links),
+                                   "link_queue_bytes": len(links), "link_max_queue": len(links),
+                                   "group_bytes": options["groups"], "plane_bytes": fabric.planes})  # fmt: skip
+    tasks, p, events = run.tasks(), run.progress(), run.ev_events()
+    flows = {"delivered_bytes": tasks.pop("bytes"), "rtx": tasks.pop("rtx")}
+    return Outcome(
+        stopped=stopped, seed=seed, sim_ns=p["sim_ns"], wall_s=slices.elapsed(), windows=p["windows"], hops=p["hops"], tasks=tasks,
+        flows=flows, totals=run.totals(), links=run.links(), series=series, ev_events_dropped=events.pop("dropped"), ev_events=events,
+        fabric=fabric, watch_links=[fabric.port_name(i) for i in links], watch_flows=list(watch_flows),
+        watch_hosts=list(watch_hosts), groups=list(workload.groups), pcap=run.pcap(), peak_rss_mib=rss_mib(),
+    )  # fmt: skip
+
+
+def shaped(flat: Mapping[str, NDArray[Any]], columns: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    """Rows and columns of what the core gives row after row."""
+    rows = len(flat["time_ns"])
+    return {n: (v.reshape(rows, columns[n]) if n in columns else v) for n, v in flat.items()}
