@@ -1,0 +1,53 @@
+"""What the recorded changes of EV states say: who left when, and when it came back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ASSUMED_BAD", "GOOD", "EvChanges"]
+
+GOOD = 1
+ASSUMED_BAD = 2
+
+
+class EvChanges:
+    """EV state changes of a run, oldest first.
+
+    Args:
+        table: The simulator's structured array: at_ns, host, peer, qp, tag, plane, state, reason.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def when(self, *, state: int, host: int | None = None, plane: int | None = None) -> list[float]:
+        """Return the times in ns at which EVs came into a state, of one sender or plane or of all."""
+        return [float(t) for t in self._table["at_ns"][self._mask(state, host, plane)]]
+
+    def distinct(self, *, state: int, host: int | None = None) -> set[tuple[int, int, int, int, int]]:
+        """Return (host, peer, qp, plane, tag) of the EVs that ever came into a state."""
+        rows = self._table[self._mask(state, host, None)]
+        names = ("host", "peer", "qp", "plane", "tag")
+        return {tuple(int(row[name]) for name in names) for row in rows}  # type: ignore[misc]
+
+    def shortest_absence_ns(self) -> float:
+        """Return the shortest time between an EV's ASSUMED_BAD and its next GOOD; inf if none came back."""
+        left: dict[tuple[int, ...], float] = {}
+        shortest = float("inf")
+        for row in self._table:
+            ev = (int(row["host"]), int(row["peer"]), int(row["qp"]), int(row["plane"]), int(row["tag"]))
+            if int(row["state"]) == ASSUMED_BAD:
+                left.setdefault(ev, float(row["at_ns"]))
+            elif int(row["state"]) == GOOD and ev in left:
+                shortest = min(shortest, float(row["at_ns"]) - left.pop(ev))
+        return shortest
+
+    def _mask(self, state: int, host: int | None, plane: int | None) -> Any:
+        mask = self._table["state"] == state
+        if host is not None:
+            mask = np.logical_and(mask, self._table["host"] == host)
+        if plane is not None:
+            mask = np.logical_and(mask, self._table["plane"] == plane)
+        return mask

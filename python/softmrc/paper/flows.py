@@ -1,0 +1,90 @@
+"""The few workloads of the scenarios: endless flows, and the paper's 64-way ring and all-to-all.
+
+What `softmrc.sim.workloads` lacks: rings of which only the first steps run, messages split over QPs, and flows that
+never end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from softmrc.sim.builder import Builder
+from softmrc.sim.workload import GREEDY, Workload
+
+__all__ = ["all_to_all", "crossing_order", "greedy_pairs", "parts", "ring", "send"]
+
+
+def send(builder: Builder, src: int, dst: int, size: int, *, at_ns: int = 0, qp: int = -1) -> int:
+    """Add one message and return its task.
+
+    Args:
+        builder: Where it goes.
+        src: Host that sends.
+        dst: Host that receives.
+        size: Bytes, or GREEDY.
+        at_ns: When it is posted.
+        qp: QP of the pair; -1 is in turn.
+    """
+    return int(builder.sends([src], [dst], size, start=at_ns, qp=qp)[0])
+
+
+def greedy_pairs(pairs: Iterable[tuple[int, int]], qps: int) -> tuple[Workload, list[list[int]]]:
+    """Return endless flows, one task a QP, and each pair's task numbers."""
+    builder = Builder()
+    tasks = [[send(builder, src, dst, GREEDY, qp=qp) for qp in range(qps)] for src, dst in pairs]
+    return builder.build(), tasks
+
+
+def crossing_order(hosts: int, hosts_per_t0: int) -> list[int]:
+    """Return a ring order in which neighbours always sit below different T0s."""
+    racks = hosts // hosts_per_t0
+    return [(k % racks) * hosts_per_t0 + k // racks for k in range(hosts)]
+
+
+def parts(size: int, qps: int) -> list[int]:
+    """Return how a message is split over QPs: evenly, to the byte, without empty parts."""
+    split = [size // qps + (1 if q < size % qps else 0) for q in range(qps)]
+    return [part for part in split if part]
+
+
+def ring(order: Sequence[int], chunk: int, steps: int, qps: int) -> Workload:
+    """Return the first steps of a ring all-reduce: a host passes on what it got in the step before.
+
+    Args:
+        order: Hosts in ring order.
+        chunk: Bytes a host sends in a step: the size of the all-reduce over the number of hosts.
+        steps: Steps simulated; 2 (hosts - 1) are a whole all-reduce.
+        qps: A chunk is split evenly over so many QPs.
+    """
+    builder = Builder()
+    split = parts(chunk, qps)
+    width, n = len(split), len(order)
+    source = np.repeat(np.array(order), width)
+    target = np.repeat(np.roll(np.array(order), -1), width)
+    sizes, qp = np.tile(split, n), np.tile(np.arange(width), n)
+    after = None
+    for _ in range(steps):
+        ids = builder.sends(source, target, sizes, after=after, qp=qp).reshape(n, width)
+        # What the host at place i sends next waits for all parts from the host at place i - 1.
+        after = np.repeat(np.roll(ids, 1, axis=0), width, axis=0)
+    return builder.build()
+
+
+def all_to_all(hosts: int, size: int, qps: int) -> Workload:
+    """Return every host sending to every other at once.
+
+    Args:
+        hosts: Number of hosts.
+        size: Bytes of a host's buffer, its own share included (nccl-tests counts so): each peer gets size / hosts.
+        qps: A message is split evenly over so many QPs.
+    """
+    builder = Builder()
+    split = parts(size // hosts, qps)
+    src, shift, part = np.meshgrid(
+        np.arange(hosts), np.arange(1, hosts), np.arange(len(split)), indexing="ij"
+    )
+    source = src.ravel()
+    builder.sends(source, (source + shift.ravel()) % hosts, np.array(split)[part.ravel()], qp=part.ravel())
+    return builder.build()
