@@ -14,7 +14,6 @@ struct TcpConfig {
   int64_t max_window_bytes = 6'291'456;  // receive window, also the bound of cwnd (Linux: tcp_rmem)
   int64_t rto_min_ns = 1'000'000;        // data-centre setting; Linux starts with 200 ms
   int64_t rto_max_ns = 120'000'000'000;
-  int64_t rto_initial_ns = 1'000'000'000;  // before the first RTT sample (RFC 6298)
   uint32_t retry_limit = 15;         // timeouts in a row before the connection fails (Linux: tcp_retries2)
   uint32_t ack_every = 2;            // segments (RFC 5681)
   int64_t delayed_ack_ns = 500'000;  // must be below rto_min_ns; Linux: 40 ms
@@ -23,6 +22,8 @@ struct TcpConfig {
   double dctcp_initial_alpha = 1.0;
   double cubic_c = 0.4, cubic_beta = 0.7;  // RFC 9438
   bool cubic_friendly = true;              // Reno-friendly region (RFC 9438, 4.3)
+  bool restart_after_idle =
+      true;  // an idle time above the RTO ends in the initial window (RFC 5681, 4.1; Linux default)
   uint8_t dscp = 0;
 };
 
