@@ -26,6 +26,9 @@ _COMMANDS = {
     "perf": ("softmrc.cli.perf", "perf", "Bandwidth, message rate and latency between two hosts."),
     "demo": ("softmrc.cli.demo", "demo", "Move a file over 8 planes while planes and paths fail."),
     "doctor": ("softmrc.cli.doctor", "doctor", "Say what this host offers and what to change."),
+    "sim": ("softmrc.cli.sim", "sim", "Simulate a fabric, from two hosts to 131,072."),
+    "paper": ("softmrc.cli.paper", "paper", "Compare the simulator with the MRC paper's results."),
+    "plot": ("softmrc.cli.plot", "plot", "Draw the figures of a simulation."),
     "chaos": ("softmrc.cli.chaos", "chaos", "Two engines in virtual time under random failures."),
     "bench": ("softmrc.cli.bench", "bench", "Compare with TCP, MPTCP and bare sockets on this machine."),
     "vectors": ("softmrc.cli.vectors", "vectors", "Check a file of test vectors."),
@@ -42,8 +45,11 @@ class _Lazy(TyperGroup):
         if cmd_name not in _COMMANDS:
             return None
         module, function, _ = _COMMANDS[cmd_name]
+        found = getattr(importlib.import_module(module), function)
+        if isinstance(found, typer.Typer):  # a command with subcommands
+            return typer.main.get_command(found)
         single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        single.command(name=cmd_name)(getattr(importlib.import_module(module), function))
+        single.command(name=cmd_name)(found)
         return typer.main.get_command(single)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

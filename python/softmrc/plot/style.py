@@ -25,7 +25,7 @@ INCIDENT = "#B22222"
 FORMATS = (".svg", ".png", ".pdf")
 _LEGEND_ROWS = 24
 
-_LOOK = {
+_LOOK: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.titlesize": 10,

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.unit.sim.outcomes import EV_EVENT, LINKS, fault, outcome, workload
+from tests.unit.sim.outcomes import LINKS, ev_events, fault, outcome, workload
 
 from softmrc.errors import UsageError
 from softmrc.plot import KINDS, Source, draw, kinds
 from softmrc.plot.draw import draw_all, draw_sweep
 from softmrc.plot.style import COLORS, line_look, save, time_axis
-from softmrc.sim.result import Result, Watched
+from softmrc.sim.result import Result
 from softmrc.sim.result import save as save_result
 
 MS = 1_000_000
@@ -32,13 +32,13 @@ def folder(tmp_path: Path) -> Path:
     )
     times = np.arange(1, 9, dtype=np.int64) * MS
     rng = np.random.default_rng(1)
-    events = np.array(
-        [(4 * MS, 0, 1, 0, 17, 1, "ASSUMED_BAD", "loss"), (6 * MS, 0, 1, 0, 17, 1, "GOOD", "probe")], EV_EVENT
-    )
+    events = ev_events((4 * MS, 2, 1), (6 * MS, 1, 3))
     out = outcome(
         work,
         [2 * MS, 3 * MS, 6 * MS, 7 * MS],
         ev_events=events,
+        watch_flows=[0, 3],
+        watch_links=list(LINKS[:2]),
         series={
             "time_ns": times,
             **{
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
                 for name, width in [
                     ("flow_bytes", 2),
                     ("group_bytes", 2),
-                    ("plane_bytes", 2),
+                    ("plane_bytes", 1),
                     ("link_bytes", 2),
                     ("link_queue_bytes", 2),
                     ("link_max_queue", 2),
@@ -58,12 +58,9 @@ def folder(tmp_path: Path) -> Path:
         name="all",
         transport="mrc",
         settings={},
-        hosts=2,
-        planes=2,
         workload=work,
         outcome=out,
         faults=[fault(4 * MS, "link_down", "p1.t0-0.t1-0"), fault(5 * MS, "link_up", "p1.t0-0.t1-0")],
-        watched=Watched(flows=(0, 3), links=LINKS[:2]),
     )
     save_result(made, tmp_path, timing=False)
     return tmp_path
@@ -124,8 +121,6 @@ def test_what_there_is_no_data_for_is_said(tmp_path: Path) -> None:
         name="bare",
         transport="tcp",
         settings={},
-        hosts=2,
-        planes=1,
         workload=work,
         outcome=outcome(work, [-1]),
     )

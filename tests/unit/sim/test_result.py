@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.unit.sim.outcomes import EV_EVENT, LINKS, outcome, workload
+from tests.unit.sim.outcomes import FABRIC, LINKS, ev_events, outcome, workload
 
 from softmrc.errors import UsageError
-from softmrc.sim.result import Result, Watched, load, prepare, save, to_json
+from softmrc.sim.config import Clos
+from softmrc.sim.fabric import build
+from softmrc.sim.result import Result, load, prepare, save, to_json
 from softmrc.sim.result.percentiles import jain, summary
+from softmrc.sim.result.ports import port_names
 
 
 def result(**changes: Any) -> Result:
@@ -23,8 +26,6 @@ def result(**changes: Any) -> Result:
         "name": "two",
         "transport": "mrc",
         "settings": {},
-        "hosts": 2,
-        "planes": 1,
         "workload": work,
         "outcome": out,
     }
@@ -43,8 +44,10 @@ def sampled() -> Result:
             "link_bytes": np.array([[7, 8], [9, 10], [11, 12]], np.int64),
             "drops": np.array([0, 2, 0], np.int64),
         },
+        watch_flows=[0],
+        watch_links=list(LINKS[:2]),
     )
-    return result(work=work, out=out, watched=Watched(flows=(0,), links=LINKS[:2]))
+    return result(work=work, out=out)
 
 
 def test_percentiles_by_hand() -> None:
@@ -100,21 +103,19 @@ def test_a_stopped_run_says_so(stopped: str) -> None:
 
 def test_links_by_name() -> None:
     network = result().document()["network"]
-    assert (network["links"], network["links_used"]) == (3, 2)
+    assert (network["links"], network["links_used"]) == (4, 2)
     assert network["deepest_queues"][0] == {"link": LINKS[2], "value": 8_192}
     assert [row["link"] for row in network["most_drops"]] == [LINKS[2]]
-    assert network["utilisation"]["max"] == pytest.approx(500 / 2_010, abs=1e-5)
+    assert network["utilisation"]["max"] == pytest.approx(1_000 * 8 / 2_010, abs=1e-5)  # at 1 Gb/s
 
 
 def test_ev_timeline() -> None:
     work = workload(sends=[(0, 1, 10)])
-    events = np.array(
-        [(5, 0, 1, 0, 17, 2, "ASSUMED_BAD", "loss"), (9, 0, 1, 0, 17, 2, "GOOD", "probe")], dtype=EV_EVENT
-    )
+    events = ev_events((5, 2, 1), (9, 1, 3))
     paths = result(work=work, out=outcome(work, [50], ev_events=events)).document()["paths"]
     assert paths["changes"] == 2
     assert paths["by_state_and_reason"] == {"ASSUMED_BAD: loss": 1, "GOOD: probe": 1}
-    assert paths["by_plane"] == {"2": 2}
+    assert paths["by_plane"] == {"1": 2}
     assert (paths["first_ns"], paths["last_ns"]) == (5, 9)
     assert paths["first"][0]["tag"] == 17
 
@@ -142,6 +143,13 @@ def test_the_document_is_json_and_the_same_each_time() -> None:
     assert json.loads(to_json(sampled().document()))["timing"]["wall_s"] == 0.5
 
 
+def test_many_names_are_those_of_the_fabric() -> None:
+    fabric = build(Clos(hosts=8, planes=2, hosts_per_t0=2, tiers=3, pods=2, t1_per_pod=2, t2_per_plane=4))
+    ports = np.arange(2 * fabric.links)
+    assert port_names(fabric, ports).to_pylist() == [fabric.port_name(i) for i in ports.tolist()]
+    assert port_names(FABRIC, ports[:0]).to_pylist() == []
+
+
 def test_no_number_is_lost_in_json() -> None:
     text = to_json({"a": np.int64(1 << 61), "b": float("nan"), "c": np.float32(0.5), "d": (np.bool_(True),)})
     assert json.loads(text) == {"a": 1 << 61, "b": None, "c": 0.5, "d": [True]}
@@ -164,7 +172,10 @@ def test_files_are_written_and_read_back(tmp_path: Path) -> None:
     assert tasks[0]["kind"] == "send"
     series = pq.read_table(tmp_path / "new" / "run" / "series.parquet").to_pylist()
     assert {"time_ns": 200, "quantity": "link_bytes", "of": LINKS[1], "value": 10} in series
-    assert pq.read_table(tmp_path / "new" / "run" / "links.parquet").column("link").to_pylist() == list(LINKS)
+    assert pq.read_table(tmp_path / "new" / "run" / "links.parquet").column("link").to_pylist() == [
+        LINKS[0],
+        LINKS[2],
+    ]
 
 
 def test_equal_results_have_equal_bytes(tmp_path: Path) -> None:

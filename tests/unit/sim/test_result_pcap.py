@@ -10,6 +10,8 @@ from scapy.layers.inet6 import IPv6
 from scapy.utils import RawPcapNgReader, RawPcapReader, rdpcap
 
 from softmrc.errors import UsageError
+from softmrc.sim.result.captures import file_name
+from softmrc.sim.result.frames import Frame, packet_of
 from softmrc.sim.result.pcap import LINKTYPE_RAW, Packet, pcap_bytes, write_pcap
 
 
@@ -51,3 +53,50 @@ def test_impossible_packets_are_refused() -> None:
         pcap_bytes([Packet((1 << 32) * 1_000_000_000, b"x", 1)])
     with pytest.raises(UsageError, match="cannot begin with 3"):
         pcap_bytes([Packet(0, b"abc", 2)])
+
+
+def frame(**changes: object) -> Frame:
+    made = {
+        "at_ps": 5_000,
+        "port": 0,
+        "src": 3,
+        "dst": 70_000,
+        "plane": 2,
+        "tag": 0x0012_C001,
+        "dscp": 26,
+        "ecn": 3,
+        "payload": 4_096,
+        "size": 4_300,
+        "sids": (0x0205, 0x0A07),
+        "head": bytes(28),
+    }
+    return Frame(**{**made, **changes})  # type: ignore[arg-type]
+
+
+def test_a_frame_is_ipv6_in_ipv6_with_its_usids() -> None:
+    made = packet_of(frame(), "mrc")
+    outer = IPv6(made.data)
+    assert (made.at_ns, made.length) == (5, 40 + 40 + 8 + 28 + 4_096 + 4)
+    assert outer.dst == "fcbb:bb00:205:a07::"
+    assert outer.plen == made.length - 40
+    inner = outer.payload
+    assert (inner.src, inner.dst) == ("fd00:0:2::3", "fd00:0:2::1:1170")
+    assert (inner.fl, inner.tc >> 2, inner.tc & 3) == (0x12, 26, 3)
+    assert (inner[UDP].sport, inner[UDP].dport, inner[UDP].len) == (0xC001, 4_791, made.length - 80)
+
+
+def test_without_usids_there_is_no_outer_header() -> None:
+    made = packet_of(frame(sids=(), payload=0), "rocev2")
+    assert IPv6(made.data)[UDP].len == 8 + 28 + 4
+    assert made.length == len(made.data) + 4
+
+
+def test_tcp_is_no_udp() -> None:
+    made = packet_of(frame(sids=(), head=b""), "tcp")
+    assert IPv6(made.data).nh == 59
+    assert made.length == 40 + 4_096
+
+
+def test_names_of_files() -> None:
+    assert file_name("p1.t0-0.t1-3.up") == "p1.t0-0.t1-3.up.pcap"
+    assert file_name("a/b c") == "a-b-c.pcap"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from softmrc.sim.result.cost import Rates
 from softmrc.sim.result.files import load, save, to_json
-from softmrc.sim.result.model import FORMAT, Result, Watched
+from softmrc.sim.result.model import FORMAT, Result
 from softmrc.sim.result.outdir import prepare
 
-__all__ = ["FORMAT", "Rates", "Result", "Watched", "load", "prepare", "save", "to_json"]
+__all__ = ["FORMAT", "Rates", "Result", "load", "prepare", "save", "to_json"]

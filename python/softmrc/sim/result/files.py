@@ -1,8 +1,9 @@
 """Results as files: one JSON document and Parquet tables.
 
-`result.json` is the document; `tasks`, `links`, `series` and `ev_events` are tables. With one seed and one version of
-this package and its libraries the bytes are the same every time; the document's section `timing` is the exception and
-can be left out. `series` is long (time, quantity, of what, value), so that it looks the same whatever was watched.
+`result.json` is the document; `tasks`, `links` (those ever used), `series` and `ev_events` are tables. With one seed
+and one version of this package and its libraries the bytes are the same every time; the document's section `timing` is
+the exception and can be left out. `series` is long (time, quantity, of what, value), so that it looks the same whatever
+was watched.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import numpy as np
 
 from softmrc.errors import UsageError
 from softmrc.sim.result.outdir import prepare, write_file
+from softmrc.sim.result.paths import named
+from softmrc.sim.result.ports import port_names
 from softmrc.sim.result.series import columns
 
 if TYPE_CHECKING:
@@ -72,23 +75,17 @@ def tables(result: Result) -> dict[str, pa.Table]:
         **{name: out.tasks[name] for name in ("ready_ns", "posted_ns", "delivered_ns", "acked_ns", "status")},
         **{name: out.flows[name] for name in ("delivered_bytes", "rtx")},
     }
-    count = int(out.links["tx_bytes"].size)
-    links = {"link": [out.link_name(i) for i in range(count)], **out.links}
-    events = {name: out.ev_events[name] for name in out.ev_events.dtype.names or ()}
+    used = np.flatnonzero((out.links["tx_packets"] > 0) | (out.links["drops"] > 0) | (out.links["lost"] > 0))
+    links = {
+        "link": port_names(out.fabric, used),
+        **{name: values[used] for name, values in out.links.items()},
+    }
     return {
         "tasks": pa.table(tasks),
         "links": pa.table(links),
         "series": _series(result, pa),
-        "ev_events": pa.table({name: _column(values, pa) for name, values in events.items()}),
+        "ev_events": pa.table(named(out.ev_events)),
     }
-
-
-def _column(values: Any, pa: Any) -> Any:
-    return (
-        pa.array(values.astype(str).tolist())
-        if values.dtype.kind in "SU"
-        else pa.array(np.ascontiguousarray(values))
-    )
 
 
 def _series(result: Result, pa: Any) -> pa.Table:

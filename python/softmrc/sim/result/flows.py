@@ -11,7 +11,6 @@ from softmrc.sim.result.percentiles import jain, summary
 
 if TYPE_CHECKING:
     from softmrc.sim.run import Outcome
-
     from softmrc.sim.workload import Workload
 
 __all__ = ["GREEDY", "SEND", "completion_section", "fct_ns", "goodput_section", "tasks_section"]

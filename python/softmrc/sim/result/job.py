@@ -11,8 +11,8 @@ from softmrc.sim.result.percentiles import summary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from softmrc.sim.run import Outcome
 
+    from softmrc.sim.run import Outcome
     from softmrc.sim.workload import Workload
 
 __all__ = ["step_curve", "step_ends", "steps_section"]

@@ -20,23 +20,12 @@ from softmrc.sim.result.job import step_curve, steps_section
 
 if TYPE_CHECKING:
     from softmrc.sim.run import Outcome
-
     from softmrc.sim.workload import Workload
 
-__all__ = ["FORMAT", "Result", "Watched"]
+__all__ = ["FORMAT", "Result"]
 
 FORMAT = "softmrc-sim-1"
 """Changes when a program that reads results has to change."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Watched:
-    """Names of the columns of the series."""
-
-    flows: tuple[int, ...] = ()
-    """Ids of send tasks."""
-    hosts: tuple[int, ...] = ()
-    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +39,24 @@ class Result:
     """Everything that decided the run, as JSON takes it."""
     outcome: Outcome
     workload: Workload
-    hosts: int
-    planes: int
     faults: Sequence[FaultLike] = ()
-    watched: Watched = Watched()
     rates: Rates = field(default_factory=Rates)
     quick: bool = False
 
     @property
+    def hosts(self) -> int:
+        """Hosts of the fabric."""
+        return self.outcome.fabric.hosts
+
+    @property
+    def planes(self) -> int:
+        """Planes of the fabric."""
+        return self.outcome.fabric.planes
+
+    @property
     def partial(self) -> bool:
-        """Whether something stopped the run before all was done; reaching the time asked for is no such thing."""
-        return self.outcome.stopped not in ("done", "until")
+        """Whether a limit or an interrupt ended the run; reaching the time asked for is no such thing."""
+        return self.outcome.partial
 
     @property
     def end_ns(self) -> int:

@@ -10,6 +10,7 @@ from softmrc.sim.result.percentiles import summary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
     from softmrc.sim.run import Outcome
 
 __all__ = ["SHOWN", "section", "utilisation"]
@@ -19,9 +20,11 @@ SHOWN = 10
 
 
 def utilisation(outcome: Outcome) -> NDArray[np.float64]:
-    """Return the share of the run each directed link was busy, 0 to 1."""
-    busy: NDArray[np.float64] = outcome.links["busy_ns"].astype(np.float64)
-    return busy / max(int(outcome.sim_ns), 1)
+    """Return the share of the run each directed link was busy at its full rate, 0 to 1."""
+    rates: NDArray[np.float64] = np.empty(2 * outcome.fabric.links)
+    rates[0::2], rates[1::2] = outcome.fabric.link_bps_up, outcome.fabric.link_bps_down
+    sent = outcome.links["tx_bytes"].astype(np.float64) * 8e9
+    return sent / (rates * max(int(outcome.sim_ns), 1))
 
 
 def section(outcome: Outcome) -> dict[str, Any]:
@@ -36,6 +39,7 @@ def section(outcome: Outcome) -> dict[str, Any]:
         "max_queue_bytes": summary(links["max_queue_bytes"][used], digits=0),
         "deepest_queues": _top(outcome, links["max_queue_bytes"]),
         "most_drops": _top(outcome, links["drops"]),
+        "most_lost": _top(outcome, links["lost"]),
         "most_marks": _top(outcome, links["marks"]),
         "most_trims": _top(outcome, links["trims"]),
     }

@@ -3,49 +3,50 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from softmrc.sim.run import Outcome
 
-__all__ = ["SHOWN", "section"]
+__all__ = ["REASONS", "SHOWN", "STATES", "named", "section"]
 
 SHOWN = 100
 """Events listed in full; the table `ev_events` has all."""
+STATES = {1: "GOOD", 2: "ASSUMED_BAD", 4: "DENIED", 8: "SKIP"}
+REASONS = ("none", "loss", "timeout", "probe", "always_skip", "port", "controller")
+"""By code, as the engine counts them."""
 
 
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+def named(events: Mapping[str, NDArray[Any]]) -> dict[str, list[Any]]:
+    """Return the columns of the events with states and reasons by name."""
+    made = {name: values.tolist() for name, values in events.items()}
+    made["state"] = [STATES.get(code, str(code)) for code in made["state"]]
+    made["reason"] = [REASONS[code] if code < len(REASONS) else str(code) for code in made["reason"]]
+    return made
 
 
 def section(outcome: Outcome) -> dict[str, Any]:
     """Return the number of changes by state and reason and by plane, their first and last times, and the first ones."""
     events = outcome.ev_events
-    counts: Counter[str] = Counter()
-    if events.size:
-        for state, reason in zip(events["state"].tolist(), events["reason"].tolist(), strict=True):
-            counts[f"{_text(state)}: {_text(reason)}"] += 1
-    planes = Counter(int(plane) for plane in events["plane"].tolist()) if events.size else Counter()
-    first = [
-        {name: _plain(row[name]) for name in events.dtype.names or ()}
-        for row in events[:SHOWN]
-        if events.size
-    ]
-    return {
-        "changes": int(events.size),
-        "changes_not_recorded": int(outcome.ev_events_dropped),
-        "by_state_and_reason": dict(sorted(counts.items())),
-        "by_plane": {str(plane): count for plane, count in sorted(planes.items())},
-        "hosts": int(np.unique(events["host"]).size) if events.size else 0,
-        "first_ns": int(events["at_ns"].min()) if events.size else None,
-        "last_ns": int(events["at_ns"].max()) if events.size else None,
-        "first": first,
+    count = int(events["at_ns"].size)
+    codes = Counter(zip(events["state"].tolist(), events["reason"].tolist(), strict=True))
+    by_code = {
+        f"{STATES.get(s, str(s))}: {REASONS[r] if r < len(REASONS) else r}": n for (s, r), n in codes.items()
     }
-
-
-def _plain(value: Any) -> Any:
-    return (
-        _text(value) if isinstance(value, bytes | str) else value.item() if hasattr(value, "item") else value
-    )
+    first = named({name: values[:SHOWN] for name, values in events.items()})
+    rows = zip(*first.values(), strict=True)
+    planes = Counter(events["plane"].tolist())
+    return {
+        "changes": count,
+        "changes_not_recorded": int(outcome.ev_events_dropped),
+        "by_state_and_reason": dict(sorted(by_code.items())),
+        "by_plane": {str(plane): n for plane, n in sorted(planes.items())},
+        "hosts": int(np.unique(events["host"]).size),
+        "first_ns": int(events["at_ns"].min()) if count else None,
+        "last_ns": int(events["at_ns"].max()) if count else None,
+        "first": [dict(zip(first, row, strict=True)) for row in rows],
+    }

@@ -24,14 +24,14 @@ _SCALARS = ("drops", "marks", "trims", "rtx")
 
 def _named(result: Result) -> dict[str, list[str]]:
     """Return the column names of every table of the series."""
-    watched = result.watched
+    out = result.outcome
     return {
-        "flow_bytes": [f"flow {task}" for task in watched.flows],
-        "host_rx_bytes": [f"h{host}" for host in watched.hosts],
-        "link_bytes": list(watched.links),
-        "link_queue_bytes": list(watched.links),
-        "link_max_queue": list(watched.links),
-        "group_bytes": list(result.workload.groups),
+        "flow_bytes": [f"flow {task}" for task in out.watch_flows],
+        "host_rx_bytes": [f"h{host}" for host in out.watch_hosts],
+        "link_bytes": out.watch_links,
+        "link_queue_bytes": out.watch_links,
+        "link_max_queue": out.watch_links,
+        "group_bytes": out.groups,
         "plane_bytes": [f"p{plane}" for plane in range(1, result.planes + 1)],
     }
 

@@ -1,0 +1,78 @@
+"""`softmrc sim htsim`: a connection matrix of htsim on our fabric and transports."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from softmrc.cli.output import guard, note
+
+__all__ = ["htsim"]
+
+
+def htsim(
+    matrix: Annotated[str, typer.Argument(help="Connection matrix of csg-htsim or uet-htsim (.cm, .tm).")],
+    topo: Annotated[str, typer.Option(help="Topology file (.topo); a full two-tier fabric by default.")] = "",
+    linkspeed: Annotated[
+        int | None, typer.Option(help="Rate of every link, Mb/s, as htsim takes it.")
+    ] = None,
+    planes: Annotated[
+        int, typer.Option(help="So many such fabrics side by side, each at 1/planes of the rate.")
+    ] = 1,
+    transport: Annotated[str, typer.Option(help="mrc, rocev2 or tcp.")] = "mrc",
+    paths: Annotated[int, typer.Option(help="EVs a flow sprays over (mrc).")] = 64,
+    qps: Annotated[int, typer.Option(help="QPs for each pair of hosts.")] = 1,
+    end_us: Annotated[float | None, typer.Option("--end", help="Stop at this simulated time, us.")] = None,
+    sample_us: Annotated[
+        float | None, typer.Option("--sample", help="Sample goodput every so many us.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    out: Annotated[str, typer.Option(help="Folder for result.json, Parquet tables and figures.")] = "",
+    wall_limit: Annotated[
+        float | None, typer.Option(help="Stop after so many seconds; partial result.")
+    ] = None,
+    memory_limit: Annotated[int | None, typer.Option(help="Stop beyond so many MiB; partial result.")] = None,
+    progress: Annotated[
+        bool, typer.Option("--progress/--no-progress", help="The line while it runs.")
+    ] = True,
+    timing: Annotated[
+        bool, typer.Option("--timing/--no-timing", help="Wall times in the result; without: equal bytes.")
+    ] = True,
+) -> None:
+    """Run a connection matrix that was written for htsim.
+
+    Triggers, sizes, starts and failed links mean what they mean there; what has no meaning here is said. Without --topo
+    the fabric is a full two-tier Clos with links of 1 us, the smallest whose radix is a power of two.
+
+    \b
+    softmrc sim htsim perm_1024n_1024c_0u_2000000b.cm --topo leaf_spine_1024.topo --linkspeed 400000
+    softmrc sim htsim incast.cm --transport rocev2 --json
+
+    Exit codes: 0 done, 1 failed or stopped by a limit, 2 wrong use or a bad file (with its line), 130 interrupted.
+    """
+    with guard("sim htsim", json):
+        from softmrc.cli.sim_run import carry_out
+        from softmrc.sim.matrix_run import MatrixRun
+        from softmrc.sim.result import prepare
+        from softmrc.sim.result.execute import Limits
+
+        if out:
+            prepare(out)
+        made = MatrixRun(
+            matrix=matrix,
+            topology=topo or None,
+            link_mbps=linkspeed,
+            planes=planes,
+            transport=transport,
+            paths=paths,
+            qps=qps,
+            seed=seed,
+            until_ns=None if end_us is None else round(end_us * 1e3),
+            sample_ns=None if sample_us is None else round(sample_us * 1e3),
+            limits=Limits(wall_s=wall_limit, max_rss_mib=memory_limit),
+        ).plan()
+        for text in made.workload.notes:
+            note(f"softmrc sim htsim: {text}")
+        carry_out(made, out=out, json=json, progress=progress, timing=timing, plot=bool(out))

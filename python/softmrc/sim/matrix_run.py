@@ -1,0 +1,140 @@
+"""An htsim matrix as a run: its fabric, its transport, its flows.
+
+Decides what is simulated when a matrix says nothing of it: a full two-tier fabric with links of 1 us. Reading the files
+is `htsim`'s and `htsim_topo`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from softmrc.errors import UsageError
+from softmrc.sim.result.execute import Limits, Plan
+
+if TYPE_CHECKING:
+    from softmrc.sim.config import Clos, Transport
+
+__all__ = ["TRANSPORTS", "MatrixRun", "full_two_tier"]
+
+TRANSPORTS = ("mrc", "rocev2", "tcp")
+DEFAULT_MBPS = 400_000
+LINK_NS = 1_000
+"""One way, as htsim's own topology files have it; their switches forward in no time."""
+_MAX_MBPS = 10_000_000
+
+
+def full_two_tier(hosts: int, *, gbps: float, planes: int = 1) -> Clos:
+    """Return the smallest full two-tier fabric of switches of 2^n ports that has so many hosts.
+
+    Args:
+        hosts: 2 or more.
+        gbps: of a host over all planes.
+        planes: equal planes.
+
+    Raises:
+        UsageError: a number out of range.
+    """
+    from softmrc.sim.config import Clos
+
+    if hosts < 2:
+        raise UsageError(f"a fabric has at least 2 hosts, not {hosts}")
+    half = 1
+    while 2 * half * half < hosts:
+        half *= 2
+    return Clos(
+        hosts=hosts,
+        planes=planes,
+        hosts_per_t0=half,
+        t1_per_plane=half,
+        host_gbps=gbps / planes,
+        host_link_ns=LINK_NS,
+        t0_t1_ns=LINK_NS,
+        switch_ns=0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixRun:
+    """What to make of a matrix."""
+
+    matrix: str
+    """Path of a `.cm` or `.tm` file."""
+    topology: str | None = None
+    """Path of a `.topo` file; none: `full_two_tier`."""
+    link_mbps: int | None = None
+    """Rate of a host, Mb/s, instead of the file's."""
+    planes: int = 1
+    transport: str = "mrc"
+    paths: int = 64
+    """EVs a flow sprays over, mrc only."""
+    qps: int = 1
+    seed: int = 1
+    until_ns: int | None = None
+    sample_ns: int | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    def plan(self) -> Plan:
+        """Return the run.
+
+        Raises:
+            UsageError: a file is wrong (named with its line), or a number is out of range.
+        """
+        from softmrc.sim.config import Queues
+        from softmrc.sim.htsim import read_matrix
+        from softmrc.sim.htsim_workload import matrix_faults, matrix_workload
+
+        if self.link_mbps is not None and not 1 <= self.link_mbps <= _MAX_MBPS:
+            raise UsageError(f"--linkspeed is 1 to {_MAX_MBPS} Mb/s, not {self.link_mbps}")
+        read = read_matrix(self.matrix)
+        fabric, queue = self._fabric(read.nodes)
+        if read.nodes > fabric.hosts:
+            raise UsageError(f"{self.matrix} has {read.nodes} nodes, the fabric {fabric.hosts} hosts")
+        workload = matrix_workload(read)
+        workload.validate(fabric.hosts)
+        return Plan(
+            name=Path(self.matrix).stem,
+            topology=fabric,
+            workload=workload,
+            transport=self._transport(),
+            queues=Queues() if queue is None else Queues(data_bytes=queue),
+            faults=matrix_faults(read, fabric),
+            seed=self.seed,
+            until_ns=self.until_ns,
+            sample_ns=self.sample_ns,
+            limits=self.limits,
+            settings={
+                "matrix": Path(self.matrix).name,
+                "topology": Path(self.topology).name if self.topology else "full two tiers",
+                "hosts": fabric.hosts,
+                "planes": fabric.planes,
+                "plane_gbps": fabric.host_gbps,
+                "transport": self.transport,
+                "paths": self.paths,
+                "qps": self.qps,
+                "until_ns": self.until_ns,
+                "sample_ns": self.sample_ns,
+            },
+        )
+
+    def _fabric(self, nodes: int) -> tuple[Clos, int | None]:
+        from softmrc.sim.htsim_topo import read_topology
+
+        gbps = (self.link_mbps or DEFAULT_MBPS) / 1000
+        if self.topology is None:
+            return full_two_tier(nodes, gbps=gbps, planes=self.planes), None
+        rate = None if self.link_mbps is None else gbps / self.planes
+        read = read_topology(self.topology, planes=self.planes, link_gbps=rate)
+        return read.fabric, read.queue_bytes
+
+    def _transport(self) -> Transport:
+        from softmrc.sim.config import Mrc, Rocev2, Tcp
+
+        if self.transport == "mrc":
+            return Mrc(qps=self.qps, evs=self.paths)
+        if self.transport == "rocev2":
+            return Rocev2(qps=self.qps)
+        if self.transport == "tcp":
+            return Tcp(qps=self.qps)
+        raise UsageError(f"no transport {self.transport!r}; there is {', '.join(TRANSPORTS)}")

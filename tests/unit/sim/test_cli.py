@@ -1,0 +1,160 @@
+"""`softmrc sim` and `softmrc plot` where no simulation is needed: help, formulae, options, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import Result as Ran
+from tests.unit.sim.outcomes import outcome, workload
+from typer.testing import CliRunner
+
+from softmrc.cli.app import app
+from softmrc.cli.sim_progress import eta_s, line_of, summary_lines
+from softmrc.cli.sim_run import overrides_of
+from softmrc.errors import UsageError
+from softmrc.sim.result import Result, save
+
+
+def run(*args: str) -> Ran:
+    return CliRunner().invoke(app, list(args))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    work = workload(sends=[(0, 1, 1_000), (1, 0, 4_000)])
+    made = Result(
+        name="two",
+        transport="mrc",
+        settings={},
+        workload=work,
+        outcome=outcome(work, [1_000, 2_000]),
+    )
+    save(made, tmp_path / "result")
+    return tmp_path / "result"
+
+
+@pytest.mark.parametrize("name", ["run", "list", "topo", "sweep", "htsim"])
+def test_every_help_has_examples_and_exit_codes(name: str) -> None:
+    ran = run("sim", name, "--help")
+    assert ran.exit_code == 0
+    assert f"softmrc sim {name}" in ran.output
+    assert "Exit codes" in ran.output
+    assert "--json" in ran.output
+
+
+def test_sim_and_plot_have_help() -> None:
+    assert "softmrc sim list" in run("sim", "--help").output
+    assert "softmrc plot" in run("plot", "--help").output
+    assert run("sim", "fly").exit_code == 2
+
+
+def test_topo_answers_the_paper() -> None:
+    ran = run("sim", "topo", "--json")
+    made = json.loads(ran.output)
+    assert made["fabric"]["nics"] == 131_072
+    assert made["versus"]["nics"] == 65_536
+    assert made["ratio"]["switches_per_nic"] == pytest.approx(0.6)
+    assert set(made["sources"]) == {"optic_w", "switch_w"}
+
+
+def test_topo_for_people_and_alone() -> None:
+    ran = run("sim", "topo", "--planes", "4", "--versus", "none")
+    assert ran.exit_code == 0
+    assert "32,768" in ran.output
+    assert "25.00%" in ran.output
+    assert "versus" not in ran.output
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--planes", "0"], "planes is 1 to 64"),
+        (["--versus", "speed=3"], "--versus takes changes"),
+        (["--nic-gbps", "700"], "even, whole number"),
+        (["--optic-w", "-1"], "optic_w is 0 or more"),
+    ],
+)
+def test_topo_refuses(args: list[str], words: str) -> None:
+    ran = run("sim", "topo", *args)
+    assert ran.exit_code == 2
+    assert words in ran.output
+
+
+def test_errors_are_json_for_programs() -> None:
+    ran = run("sim", "topo", "--tiers", "9", "--json")
+    assert ran.exit_code == 2
+    assert json.loads(ran.stdout)["exit_code"] == 2
+
+
+def test_an_output_folder_is_tried_first() -> None:
+    ran = run("sim", "run", "no-such-scenario", "--out", "/proc/results")
+    assert ran.exit_code == 2
+    assert "cannot write results to /proc/results" in ran.output  # before the scenario is looked for
+
+
+def test_set_takes_toml_and_plain_words() -> None:
+    got = overrides_of(["a.b=8", "c=true", "d=[1, 2]", "e=0.5", 'f="x y"', "g=uet-1.0-nscc", "h ="], "tcp")
+    assert got == {
+        "a.b": 8,
+        "c": True,
+        "d": [1, 2],
+        "e": 0.5,
+        "f": "x y",
+        "g": "uet-1.0-nscc",
+        "h": "",
+        "transport.name": "tcp",
+    }
+
+
+@pytest.mark.parametrize("wrong", ["a.b", "=3", ".a=3", "a.=3"])
+def test_set_refuses_what_has_no_key(wrong: str) -> None:
+    with pytest.raises(UsageError, match="--set takes KEY=VALUE"):
+        overrides_of([wrong], "")
+
+
+def test_plot_draws_what_there_is(saved: Path) -> None:
+    ran = run("plot", str(saved), "--json")
+    assert ran.exit_code == 0
+    assert json.loads(ran.output)["files"] == [str(saved / "fct.svg")]
+    assert run("plot", str(saved / "result.json"), "--out", str(saved / "x.png")).exit_code == 0
+    assert (saved / "x.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_plot_says_what_is_missing(saved: Path) -> None:
+    ran = run("plot", str(saved), "--kind", "steps")
+    assert ran.exit_code == 2
+    assert "needs a job with steps" in ran.output
+    assert "does not exist" in run("plot", "/nonexistent").output
+
+
+def progress(**changes: Any) -> SimpleNamespace:
+    made = {"sim_ns": 500_000, "wall_s": 2.0, "tasks_done": 3, "tasks_total": 10, "packets": 1_000}
+    return SimpleNamespace(**{**made, **changes})
+
+
+def test_the_time_left_is_judged_by_time_or_packets() -> None:
+    assert eta_s(progress(), 1_000_000, None) == 2.0
+    assert eta_s(progress(), None, 4_000) == 6.0
+    assert eta_s(progress(), 1_000_000, 4_000) == 2.0
+    assert eta_s(progress(), None, None) is None
+    assert eta_s(progress(sim_ns=0, packets=0), 1_000, 1_000) is None
+    assert eta_s(progress(packets=5_000), None, 4_000) == 0.0
+
+
+def test_the_line_has_time_pace_and_eta() -> None:
+    line = line_of("x", progress(packets=2_000_000), 1_000_000, None)
+    for part in ("500.000 us simulated", "250.000 us/s", "1,000 k packets/s", "tasks 3/10", "0:02 left"):
+        assert part in line
+    assert "no end known" in line_of("x", progress(), None, None)
+
+
+def test_the_summary_marks_what_is_partial(saved: Path) -> None:
+    document = json.loads((saved / "result.json").read_text())
+    assert "PARTIAL" not in "\n".join(summary_lines(document))
+    text = "\n".join(summary_lines({**document, "partial": True, "stopped": "wall"}))
+    assert "PARTIAL: stopped by wall" in text
+    assert "p99 1.99" in text
