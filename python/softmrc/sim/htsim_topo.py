@@ -44,7 +44,7 @@ class Topology:
     """Size of every queue when the file gives one, bytes."""
 
 
-def read_topology(path: str | Path, planes: int = 1, link_gbps: int | None = None) -> Topology:
+def read_topology(path: str | Path, planes: int = 1, link_gbps: float | None = None) -> Topology:
     """Read a topology file.
 
     Args:
@@ -63,7 +63,7 @@ def read_topology(path: str | Path, planes: int = 1, link_gbps: int | None = Non
 
 
 def parse_topology(
-    text: str, path: str = "topology", planes: int = 1, link_gbps: int | None = None
+    text: str, path: str = "topology", planes: int = 1, link_gbps: float | None = None
 ) -> Topology:
     """Read a topology from text; as `read_topology`."""
     header, tiers = _read_lines(text, path)
@@ -156,7 +156,7 @@ class _Checked:
                 )
         return found[0][0]
 
-    def topology(self, planes: int, link_gbps: int | None) -> Topology:
+    def topology(self, planes: int, link_gbps: float | None) -> Topology:
         nodes = self.header["nodes"][0]
         podsize, pod_line = self.header["podsize"]
         down0 = self.value(0, "radix_down")
@@ -193,7 +193,7 @@ class _Checked:
                 self.line(tier, "oversubscribed"), f"Oversubscribed {over}, but {down} Gb/s down over {up} up"
             )
 
-    def fabric(self, planes: int, link_gbps: int | None) -> Clos:
+    def fabric(self, planes: int, link_gbps: float | None) -> Clos:
         nodes, podsize = self.header["nodes"][0], self.header["podsize"][0]
         gbps = [float(link_gbps or self.value(t, "downlink_speed_gbps")) for t in range(self.count)]
         delay = [self.value(t, "downlink_latency_ns") for t in range(self.count)]

@@ -14,7 +14,6 @@ from softmrc.sim.config import Clos, Fault
 
 from softmrc.errors import UsageError
 from softmrc.sim.htsim import DEFAULT_PRIORITY, Matrix, Trigger
-from softmrc.sim.link_names import uplinks
 from softmrc.sim.workload import GREEDY, TaskKind, Workload
 
 __all__ = ["matrix_faults", "matrix_workload"]
@@ -177,7 +176,7 @@ def matrix_faults(matrix: Matrix, fabric: Clos) -> tuple[Fault, ...]:
     """
     faults = []
     for f in matrix.failures:
-        layer = uplinks(fabric, 0 if f.tier == "TOR" else 1, 1)
+        layer = _uplinks(fabric, 0 if f.tier == "TOR" else 1)
         if f.switch >= len(layer) or f.link >= len(layer[f.switch]):
             most = f"{len(layer)} switches with {len(layer[0]) if layer else 0} uplinks each"
             raise UsageError(
@@ -185,3 +184,16 @@ def matrix_faults(matrix: Matrix, fabric: Clos) -> tuple[Fault, ...]:
             )
         faults.append(Fault(0, "link_down", layer[f.switch][f.link]))
     return tuple(faults)
+
+
+def _uplinks(fabric: Clos, tier: int) -> list[list[str]]:
+    """Return the links upwards of each switch of a tier in plane 1, by switch; none for a tier without any."""
+    three = fabric.tiers == 3
+    if tier == 1 and not three:
+        return []
+    in_pod = fabric.t1 // fabric.pods if three else fabric.t1
+    if tier == 1:
+        share = fabric.t2 // in_pod
+        return [[f"p1.t1-{i}.t2-{i % in_pod * share + k}" for k in range(share)] for i in range(fabric.t1)]
+    first = [i // (fabric.t0 // fabric.pods) * in_pod if three else 0 for i in range(fabric.t0)]
+    return [[f"p1.t0-{i}.t1-{first[i] + k}" for k in range(in_pod)] for i in range(fabric.t0)]

@@ -14,7 +14,7 @@ import numpy as np
 from softmrc.errors import UsageError
 from softmrc.sim.builder import Builder
 from softmrc.sim.workload import Int64s
-from softmrc.sim.workloads.ranks import After, as_ranks, as_size, as_table, cut
+from softmrc.sim.workloads.ranks import After, as_ranks, as_size, as_table, cut, join
 
 __all__ = ["ring_all_gather", "ring_all_reduce", "ring_reduce_scatter"]
 
@@ -109,11 +109,12 @@ def _steps(
     # A piece of rank i waits for the same piece that rank i - 1 sent it in the step before.
     before = ((rank - 1) % n) * pieces + piece
     waits = as_table(after, n)
-    ready = None if waits is None else waits[rank]
-    ids = np.zeros(0, dtype=np.int64)
+    # A rank that has not begun yet forwards nothing either: its own data, or its buffers, are missing.
+    begun = None if waits is None else waits[rank]
+    ready, ids = begun, np.zeros(0, dtype=np.int64)
     for step in steps:
         sizes = parts[(rank - step) % n, piece]
         delay = step_ns if step > steps.start else 0
         ids = builder.sends(source, target, sizes, after=ready, delay=delay, group=group)
-        ready = ids[before]
+        ready = ids[before] if begun is None else join(ids[before], begun)
     return np.roll(ids.reshape(n, pieces), 1, axis=0)
