@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from softmrc.cli.output import guard, note
+from softmrc.cli.sim_options import Json, MemoryLimit, Out, Seed, Shown, Timing, WallLimit
 
 __all__ = ["htsim"]
 
@@ -27,19 +28,13 @@ def htsim(
     sample_us: Annotated[
         float | None, typer.Option("--sample", help="Sample goodput every so many us.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
-    out: Annotated[str, typer.Option(help="Folder for result.json, Parquet tables and figures.")] = "",
-    wall_limit: Annotated[
-        float | None, typer.Option(help="Stop after so many seconds; partial result.")
-    ] = None,
-    memory_limit: Annotated[int | None, typer.Option(help="Stop beyond so many MiB; partial result.")] = None,
-    progress: Annotated[
-        bool, typer.Option("--progress/--no-progress", help="The line while it runs.")
-    ] = True,
-    timing: Annotated[
-        bool, typer.Option("--timing/--no-timing", help="Wall times in the result; without: equal bytes.")
-    ] = True,
+    seed: Seed = None,
+    json: Json = False,
+    out: Out = "",
+    wall_limit: WallLimit = None,
+    memory_limit: MemoryLimit = None,
+    progress: Shown = True,
+    timing: Timing = True,
 ) -> None:
     """Run a connection matrix that was written for htsim.
 
@@ -68,7 +63,7 @@ def htsim(
             transport=transport,
             paths=paths,
             qps=qps,
-            seed=seed,
+            seed=1 if seed is None else seed,
             until_ns=None if end_us is None else round(end_us * 1e3),
             sample_ns=None if sample_us is None else round(sample_us * 1e3),
             limits=Limits(wall_s=wall_limit, max_rss_mib=memory_limit),

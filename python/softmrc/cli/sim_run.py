@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from softmrc.cli.output import FAILED, INTERRUPTED, guard, note, put, put_json
+from softmrc.cli.sim_options import Json, MemoryLimit, Out, Seed, Shown, Timing, WallLimit
 from softmrc.cli.sim_progress import showing, summary_lines
 from softmrc.errors import UsageError
 
@@ -22,27 +23,19 @@ __all__ = ["carry_out", "list_scenarios", "overrides_of", "run"]
 def run(
     scenario: Annotated[str, typer.Argument(help="A built-in scenario's name, or a TOML file.")],
     transport: Annotated[str, typer.Option(help="mrc, rocev2 or tcp; the scenario's own by default.")] = "",
-    seed: Annotated[int | None, typer.Option(help="Everything random follows from it.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
-    out: Annotated[
-        str, typer.Option(help="Folder for result.json, Parquet tables, figures and captures.")
-    ] = "",
+    seed: Seed = None,
+    json: Json = False,
+    out: Out = "",
     quick: Annotated[bool, typer.Option("--quick", help="The scenario's small variant.")] = False,
     change: Annotated[
         list[str] | None,
         typer.Option("--set", help="Another value of the scenario: transport.qps=8; repeatable."),
     ] = None,
-    wall_limit: Annotated[
-        float | None, typer.Option(help="Stop after so many seconds; partial result.")
-    ] = None,
-    memory_limit: Annotated[int | None, typer.Option(help="Stop beyond so many MiB; partial result.")] = None,
+    wall_limit: WallLimit = None,
+    memory_limit: MemoryLimit = None,
     check: Annotated[bool, typer.Option("--check", help="Watch the fabric's invariants all along.")] = False,
-    progress: Annotated[
-        bool, typer.Option("--progress/--no-progress", help="The line while it runs.")
-    ] = True,
-    timing: Annotated[
-        bool, typer.Option("--timing/--no-timing", help="Wall times in the result; without: equal bytes.")
-    ] = True,
+    progress: Shown = True,
+    timing: Timing = True,
     plot: Annotated[
         bool, typer.Option("--plot/--no-plot", help="With --out: draw the standard figures.")
     ] = True,
@@ -147,7 +140,7 @@ def _write(plan: Plan, result: Result, folder: Path, *, timing: bool, plot: bool
 
 
 def list_scenarios(
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Json = False,
 ) -> None:
     """List the built-in scenarios.
 

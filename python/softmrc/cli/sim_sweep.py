@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from softmrc.cli.output import INCOMPLETE, INTERRUPTED, guard, note, put, put_json
+from softmrc.cli.sim_options import Json, MemoryLimit, Shown, WallLimit
 
 if TYPE_CHECKING:
     from softmrc.sim.sweep import Done
@@ -23,11 +24,11 @@ def sweep(
     jobs: Annotated[int | None, typer.Option(help="Runs at once; all cores by default.")] = None,
     engine: Annotated[str, typer.Option(help="local, dask or ray.")] = "local",
     address: Annotated[str, typer.Option(help="Scheduler of the cluster, for dask and ray.")] = "",
-    wall_limit: Annotated[float | None, typer.Option(help="Stop each run after so many seconds.")] = None,
-    memory_limit: Annotated[int | None, typer.Option(help="Stop each run beyond so many MiB.")] = None,
+    wall_limit: WallLimit = None,
+    memory_limit: MemoryLimit = None,
     metric: Annotated[str, typer.Option(help="Column that the figure compares.")] = "fct_p99_us",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="The bar while it runs.")] = True,
+    json: Json = False,
+    progress: Shown = True,
 ) -> None:
     """Carry out many runs and write one Parquet table, the same bytes for any number of workers.
 
