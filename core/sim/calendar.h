@@ -1,5 +1,5 @@
-// What arrives where, sorted into windows of equal length. Decides nothing about order inside a window: every
-// node sorts its own arrivals, which are few. Far-away windows wait in a map.
+// What arrives where, sorted into buckets of time. Decides nothing about order inside a bucket: every
+// node sorts its own arrivals, which are few. Far-away buckets wait in a map.
 #pragma once
 
 #include <map>
@@ -21,12 +21,11 @@ struct Record {
 
 class Calendar {
  public:
-  // `window`: length in ps.
-  explicit Calendar(Ps window = 1) : window_(window), ring_(kRing) {}
+  // `width`: length of a bucket in ps; any value is right, about a window is fast.
+  explicit Calendar(Ps width = 1) : width_(width), ring_(kRing) {}
 
-  [[nodiscard]] int64_t index(Ps at) const { return at / window_; }
   void put(const Record& r) {
-    const int64_t w = index(r.at);
+    const int64_t w = r.at / width_;
     ++size_;
     if (w - base_ < kRing) {
       ring_[static_cast<size_t>(w) & (kRing - 1)].push_back(r);
@@ -34,51 +33,67 @@ class Calendar {
       far_[w].push_back(r);
     }
   }
-  // The windows before `w` are over. Call with increasing `w`.
+  // Moves all that arrives before `end` to `out`, in the order it was put within a bucket. Call with
+  // increasing `end`.
+  void take(Ps end, std::vector<Record>& out) {
+    out.clear();
+    const int64_t last = end / width_;
+    if (size_ == 0) return advance(last);
+    for (; base_ < last; advance(base_ + 1))
+      take_bucket(ring_[static_cast<size_t>(base_) & (kRing - 1)], out);
+    take_part(ring_[static_cast<size_t>(last) & (kRing - 1)], end, out);
+    size_ -= out.size();
+  }
+  // No record is earlier; kNever: there is none.
+  [[nodiscard]] Ps next() const {
+    if (size_ == 0) return kNever;
+    for (int64_t w = base_; w < base_ + kRing; ++w) {
+      if (!ring_[static_cast<size_t>(w) & (kRing - 1)].empty()) return w * width_;
+    }
+    return far_.begin()->first * width_;
+  }
+  [[nodiscard]] size_t size() const { return size_; }
+  // Nothing is earlier than `at`.
+  void skip_to(Ps at) {
+    if (const int64_t w = at / width_; w > base_) advance(w);
+  }
+
+ private:
+  static constexpr int64_t kRing = 1 << 10;
+
+  // The buckets before `w` are empty.
   void advance(int64_t w) {
     base_ = w;
     while (!far_.empty() && far_.begin()->first - base_ < kRing) {
       auto& slot = ring_[static_cast<size_t>(far_.begin()->first) & (kRing - 1)];
-      // What was put when the window was far came before what was put since.
+      // What was put when the bucket was far came before what was put since.
       std::vector<Record> merged = std::move(far_.begin()->second);
       merged.insert(merged.end(), slot.begin(), slot.end());
       slot = std::move(merged);
       far_.erase(far_.begin());
     }
   }
-  // Moves what arrives in window `w` before `end` to `out`; the rest stays.
-  void take(int64_t w, Ps end, std::vector<Record>& out) {
-    auto& slot = ring_[static_cast<size_t>(w) & (kRing - 1)];
-    out.clear();
-    if (slot.empty()) return;
-    if (end >= (w + 1) * window_) {
+  static void take_bucket(std::vector<Record>& slot, std::vector<Record>& out) {
+    if (out.empty()) {
       out.swap(slot);
     } else {
-      size_t keep = 0;
-      for (const Record& r : slot) {
-        if (r.at < end) {
-          out.push_back(r);
-        } else {
-          slot[keep++] = r;
-        }
+      out.insert(out.end(), slot.begin(), slot.end());
+    }
+    slot.clear();
+  }
+  static void take_part(std::vector<Record>& slot, Ps end, std::vector<Record>& out) {
+    size_t keep = 0;
+    for (const Record& r : slot) {
+      if (r.at < end) {
+        out.push_back(r);
+      } else {
+        slot[keep++] = r;
       }
-      slot.resize(keep);
     }
-    size_ -= out.size();
+    slot.resize(keep);
   }
-  // The first window at or after base that holds something; -1: none.
-  [[nodiscard]] int64_t next() const {
-    if (size_ == 0) return -1;
-    for (int64_t w = base_; w < base_ + kRing; ++w) {
-      if (!ring_[static_cast<size_t>(w) & (kRing - 1)].empty()) return w;
-    }
-    return far_.empty() ? -1 : far_.begin()->first;
-  }
-  [[nodiscard]] size_t size() const { return size_; }
 
- private:
-  static constexpr int64_t kRing = 1 << 10;
-  Ps window_;
+  Ps width_;
   int64_t base_ = 0;
   size_t size_ = 0;
   std::vector<std::vector<Record>> ring_;

@@ -34,8 +34,17 @@ class Fabric {
   [[nodiscard]] uint8_t planes() const { return planes_; }
   [[nodiscard]] uint32_t nodes() const { return hosts_ + static_cast<uint32_t>(switches_.size()); }
   [[nodiscard]] bool is_host(uint32_t node) const { return node < hosts_; }
+  // 0: hosts and T1s, 1: T0s and T2s. Links join different sides.
+  [[nodiscard]] uint32_t side_of(uint32_t node) const {
+    return node < hosts_ ? 0 : (switches_[node - hosts_].spec.tier + 1u) & 1u;
+  }
   [[nodiscard]] Port& port(PortId p) { return ports_[p]; }
   [[nodiscard]] const Port& port(PortId p) const { return ports_[p]; }
+  void prefetch(PortId p) const {
+    __builtin_prefetch(&ports_[p], 1);
+    __builtin_prefetch(reinterpret_cast<const char*>(&ports_[p]) + 64, 1);
+    __builtin_prefetch(reinterpret_cast<const char*>(&ports_[p]) + 128, 1);
+  }
   [[nodiscard]] uint32_t port_count() const { return static_cast<uint32_t>(ports_.size()); }
   [[nodiscard]] const QueueRules& rules(const Port& p) const { return rules_[p.queue]; }
   // The NIC's egress of that plane (1-based); kNoPort: the host has no such port.

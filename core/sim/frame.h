@@ -57,7 +57,11 @@ class FramePool {
   void give(FrameId id) { free_.push_back(id); }
   [[nodiscard]] size_t in_use() const { return blocks_.size() * kBlock - free_.size(); }
   [[nodiscard]] size_t capacity() const { return blocks_.size() * kBlock; }
-  void prefetch(FrameId id) { __builtin_prefetch(&(*this)[id]); }
+  void prefetch(FrameId id) {
+    const Frame& f = (*this)[id];
+    __builtin_prefetch(&f, 1);
+    __builtin_prefetch(f.head, 1);
+  }
 
  private:
   static constexpr uint32_t kBlockBits = 12, kBlock = 1u << kBlockBits;

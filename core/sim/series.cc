@@ -6,9 +6,8 @@
 namespace mrc::sim {
 
 namespace {
-void move_to(std::vector<uint64_t>& out, std::vector<uint64_t>& in) {
-  out.insert(out.end(), in.begin(), in.end());
-  std::fill(in.begin(), in.end(), 0);
+void move_to(std::vector<uint64_t>& out, size_t row, std::vector<uint64_t>& in) {
+  for (size_t i = 0; i < in.size(); ++i) out[row * in.size() + i] = std::exchange(in[i], 0);
 }
 }  // namespace
 
@@ -28,33 +27,53 @@ void Sampler::start(const WatchSpec& spec, uint32_t tasks, uint32_t groups, cons
   }
   if (!spec.hosts.empty()) watch.host_bytes.assign(fabric.hosts(), 0);
   last_bytes_.assign(spec.links.size(), 0);
-  if (spec.sample_ns > 0) next_ = from_ns(spec.sample_ns);
+  groups_ = groups;
+  planes_ = fabric.planes();
 }
 
-void Sampler::sample(Ps now, Fabric& fabric, Watch& watch) {
-  series_.time_ns.push_back(now / kPsPerNs);
-  move_to(series_.flow_bytes, watch.flow_bytes);
-  move_to(series_.group_bytes, watch.group_bytes);
-  move_to(series_.plane_bytes, watch.plane_bytes);
-  for (const uint32_t h : spec_.hosts) series_.host_rx_bytes.push_back(std::exchange(watch.host_bytes[h], 0));
-  for (size_t i = 0; i < spec_.links.size(); ++i) {
-    Port& p = fabric.port(spec_.links[i]);
-    series_.link_bytes.push_back(p.n.tx_bytes - std::exchange(last_bytes_[i], p.n.tx_bytes));
-    series_.link_queue_bytes.push_back(p.data.bytes);
-    series_.link_max_queue.push_back(std::exchange(p.n.window_queue, p.data.bytes));
-  }
-  uint64_t drops = 0, marks = 0, trims = 0;
-  for (PortId i = 0; i < fabric.port_count(); ++i) {
-    const PortCounters& n = fabric.port(i).n;
-    drops += n.drops + n.lost;
-    marks += n.marks;
-    trims += n.trims;
-  }
-  series_.drops.push_back(drops - std::exchange(last_drops_, drops));
-  series_.marks.push_back(marks - std::exchange(last_marks_, marks));
-  series_.trims.push_back(trims - std::exchange(last_trims_, trims));
-  series_.rtx.push_back(watch.rtx - std::exchange(last_rtx_, watch.rtx));
-  next_ += from_ns(spec_.sample_ns);
+void Sampler::resize(size_t rows) {
+  Series& s = series_;
+  s.time_ns.resize(rows);
+  s.flow_bytes.resize(rows * spec_.flows.size());
+  s.host_rx_bytes.resize(rows * spec_.hosts.size());
+  for (auto* v : {&s.link_bytes, &s.link_queue_bytes, &s.link_max_queue})
+    v->resize(rows * spec_.links.size());
+  s.group_bytes.resize(rows * groups_);
+  s.plane_bytes.resize(rows * planes_);
+  for (auto* v : {&s.drops, &s.marks, &s.trims, &s.rtx}) v->resize(rows);
+}
+
+void Sampler::begin_row(size_t row) {
+  if (row < series_.time_ns.size()) return;
+  resize(row + 1);
+  series_.time_ns[row] = static_cast<int64_t>(row + 1) * spec_.sample_ns;
+}
+
+void Sampler::sample_hosts(size_t row, Watch& watch) {
+  move_to(series_.flow_bytes, row, watch.flow_bytes);
+  move_to(series_.group_bytes, row, watch.group_bytes);
+  move_to(series_.plane_bytes, row, watch.plane_bytes);
+  for (size_t i = 0; i < spec_.hosts.size(); ++i)
+    series_.host_rx_bytes[row * spec_.hosts.size() + i] = std::exchange(watch.host_bytes[spec_.hosts[i]], 0);
+  series_.rtx[row] = watch.rtx - std::exchange(last_rtx_, watch.rtx);
+}
+
+void Sampler::sample_link(size_t row, size_t column, Port& p) {
+  const size_t at = row * spec_.links.size() + column;
+  series_.link_bytes[at] = p.n.tx_bytes - std::exchange(last_bytes_[column], p.n.tx_bytes);
+  series_.link_queue_bytes[at] = p.data.bytes;
+  series_.link_max_queue[at] = std::exchange(p.n.window_queue, p.data.bytes);
+}
+
+void Sampler::sample_sums(uint32_t side, size_t row, const PortCounters& sum) {
+  const PortCounters last = std::exchange(last_[side], sum);
+  series_.drops[row] += sum.drops - last.drops;
+  series_.marks[row] += sum.marks - last.marks;
+  series_.trims[row] += sum.trims - last.trims;
+}
+
+void Sampler::finish() {
+  if (const size_t rows = std::min(rows_[0], rows_[1]); rows < series_.time_ns.size()) resize(rows);
 }
 
 }  // namespace mrc::sim

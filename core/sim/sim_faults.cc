@@ -47,16 +47,17 @@ void Simulation::set_link(PortId id, bool up) {
   }
 }
 
-void Simulation::apply(const Event& e) {
+void Simulation::apply(const Event& e, uint32_t which) {
   const FaultSpec& f = e.what;
   const auto ppb = static_cast<uint32_t>(std::lround(f.value * 1e9));
   if (f.kind == FaultKind::switch_down || f.kind == FaultKind::switch_up) {
-    fabric_.set_switch_up(f.target, f.kind == FaultKind::switch_up);
+    if (side_of(f.target) == which) fabric_.set_switch_up(f.target, f.kind == FaultKind::switch_up);
     any_switch_down_ = true;  // from now on arrivals ask
     return;
   }
   const bool up = f.kind == FaultKind::link_up || f.kind == FaultKind::port_up;
   if (e.notice) {
+    if (which != 0) return;  // hosts are on side 0
     const Port& p = fabric_.port(2 * f.target);
     // The state now, not the one that this fault meant: the link may have changed again since.
     hosts_->on_port(e.at, p.from, p.plane, p.up);
@@ -66,6 +67,7 @@ void Simulation::apply(const Event& e) {
   for (uint32_t dir = 0; dir < 2; ++dir) {
     if ((f.directions >> dir & 1) == 0) continue;
     Port& p = fabric_.port(2 * f.target + dir);
+    if (side_of(p.from) != which) continue;
     switch (f.kind) {
       case FaultKind::link_loss:
         p.loss_ppb = ppb;

@@ -38,7 +38,10 @@ bool Simulation::run_port(PortId id, Ps end) {
       const bool alone = p.free_at <= a.at && p.data.empty() && p.control.empty() &&
                          f.size <= rules.data_bytes && (i >= arrivals_.size() || arrivals_[i].at > a.at);
       if (alone && !p.paused && rules.ecn_min > 0) {
-        if (f.cls == Class::data && f.size > p.n.max_queue) p.n.max_queue = f.size;
+        if (f.cls == Class::data) {
+          p.n.max_queue = std::max(p.n.max_queue, f.size);
+          p.n.window_queue = std::max(p.n.window_queue, f.size);
+        }
         depart(id, p, a.frame, a.at);
         continue;
       }
@@ -53,27 +56,38 @@ bool Simulation::run_port(PortId id, Ps end) {
   return !p.data.empty() || !p.control.empty();
 }
 
-void Simulation::run_ports(Ps end) {
+void Simulation::prefetch_arrivals(const Port& p) {
+  for (uint32_t i = p.arr_head; i != UINT32_MAX; i = cur_next_[i]) pool_.prefetch(cur_[i].frame);
+  if (!p.data.empty()) pool_.prefetch(p.data.head);
+}
+
+void Simulation::run_ports(Side& side, Ps end) {
   still_.clear();
-  for (const PortId id : active_) {
+  const std::vector<PortId>& todo = side.active;
+  for (size_t k = 0; k < todo.size(); ++k) {
+    // Fetch early what is certain to be needed: the next ports, and the frames that arrive at them.
+    if (k + 8 < todo.size()) fabric_.prefetch(todo[k + 8]);
+    if (k + 3 < todo.size()) prefetch_arrivals(fabric_.port(todo[k + 3]));
+    const PortId id = todo[k];
     const bool left = run_port(id, end);
     fabric_.port(id).listed = left;
     if (left) still_.push_back(id);
   }
-  active_.swap(still_);
+  side.active.swap(still_);
 }
 
 // Switches with PFC or a shared buffer: all their ports together.
-void Simulation::run_coupled(Ps begin, Ps end) {
+void Simulation::run_coupled(Side& side, Ps begin, Ps end) {
+  std::vector<uint32_t>& busy = side.busy_switches;
   for (const Pause& p : pauses_in_) {
     const Port& port = fabric_.port(p.port);
-    if (!fabric_.is_host(port.from)) busy_switches_.push_back(port.from);
+    if (!fabric_.is_host(port.from)) busy.push_back(port.from);
   }
-  std::sort(busy_switches_.begin(), busy_switches_.end());
-  busy_switches_.erase(std::unique(busy_switches_.begin(), busy_switches_.end()), busy_switches_.end());
+  std::sort(busy.begin(), busy.end());
+  busy.erase(std::unique(busy.begin(), busy.end()), busy.end());
   std::vector<uint32_t> still;
   std::vector<Pause> mine;
-  for (const uint32_t node : busy_switches_) {
+  for (const uint32_t node : busy) {
     mine.clear();
     for (const Pause& p : pauses_in_) {
       if (fabric_.port(p.port).from == node) mine.push_back(p);
@@ -84,11 +98,11 @@ void Simulation::run_coupled(Ps begin, Ps end) {
     coupled_->run(node, begin, end, mine, sent_, pauses_out_);
     for (const Hosts::Sent& s : sent_) carry(s.port, fabric_.port(s.port), s.frame, s.at);
     for (const Pause& p : pauses_out_)
-      calendar_.put(
+      sides_[side_of(fabric_.port(p.port).from)].calendar.put(
           {p.at, kNoFrame, Record::make_key(p.on ? Record::Kind::pause : Record::Kind::resume, p.port)});
     if (!coupled_->idle(node)) still.push_back(node);
   }
-  busy_switches_.swap(still);
+  busy.swap(still);
 }
 
 }  // namespace mrc::sim

@@ -38,7 +38,7 @@ std::string Simulation::build(RunSpec spec, const MakeHosts& make) {
   lookahead_ = fabric_.lookahead();
   if (lookahead_ < 1 || lookahead_ == kNever)
     return "links without delay and without length cannot be simulated";
-  calendar_ = Calendar(lookahead_);
+  for (Side& side : sides_) side.calendar = Calendar(lookahead_);
   until_ = spec_.until_ns < 0 ? kNever : from_ns(spec_.until_ns);
   if (std::string bad = plan_faults(); !bad.empty()) return bad;
 
@@ -67,76 +67,87 @@ std::string Simulation::build(RunSpec spec, const MakeHosts& make) {
   hosts_ = make(*env_);
   if (std::string bad = hosts_->open(pairs); !bad.empty()) return bad;
   if (fabric_.coupled()) coupled_ = std::make_unique<Coupled>(fabric_, pool_, totals_, spec_.shared_alpha);
-  for (uint32_t h = 0; h < fabric_.hosts(); ++h) wake_[h] = hosts_->next_wake(h);
+  for (uint32_t h = 0; h < fabric_.hosts(); ++h) wake(h, hosts_->next_wake(h));
   return {};
 }
 
-Simulation::State Simulation::next_window(Ps& begin, Ps& end) {
-  const Ps event = next_event_ < events_.size() ? events_[next_event_].at : kNever;
-  Ps at = now_;
-  if (active_.empty() && busy_switches_.empty()) {
-    const int64_t w = calendar_.next();
-    at = std::min({w < 0 ? kNever : w * lookahead_, *std::min_element(wake_.begin(), wake_.end()), event,
-                   sampler_.next()});
-    // Samples alone keep nobody waiting.
-    const bool idle = w < 0 && event == kNever && *std::min_element(wake_.begin(), wake_.end()) == kNever;
-    if (idle && until_ == kNever) return State::stuck;
-    at = std::max(at, now_);
+// Both sides go on to the next moment at which something can happen.
+Simulation::State Simulation::skip_idle() {
+  if (!sides_[0].quiet() || !sides_[1].quiet()) return State::running;
+  Ps at = min_wake_, samples = kNever;
+  for (const Side& s : sides_) {
+    at = std::min(at, s.calendar.next());
+    if (s.next_event < events_.size()) at = std::min(at, events_[s.next_event].at);
+    samples = std::min(samples, sampler_.next(s.sampled));
   }
-  if (at >= until_) {
-    now_ = until_;
-    if (sampler_.next() <= until_) sampler_.sample(sampler_.next(), fabric_, watch_);
-    return State::until;
+  if (at == kNever && until_ == kNever) return State::stuck;
+  at = std::min({at, samples, until_});
+  for (Side& s : sides_) {
+    if (at <= s.done) continue;
+    s.done = at;
+    s.calendar.skip_to(at);
   }
-  begin = at;
-  const int64_t w = calendar_.index(begin);
-  calendar_.advance(w);
-  end = std::min((w + 1) * lookahead_, until_);
-  if (event > begin) end = std::min(end, event);
-  if (sampler_.next() > begin) end = std::min(end, sampler_.next());
   return State::running;
 }
 
 Simulation::State Simulation::run(uint64_t budget) {
   const uint64_t stop = hops_ + budget;
   while (hops_ < stop) {
-    // Idle windows cost something, too.
-    ++hops_;
+    ++hops_;  // windows in which nothing happens cost something, too
     if (tasks_.all_done() && tasks_.greedy() == 0) return State::done;
-    Ps begin = 0, end = 0;
-    const State s = next_window(begin, end);
-    if (s != State::running) return s;
-    if (sampler_.next() <= begin) sampler_.sample(begin, fabric_, watch_);
-    for (; next_event_ < events_.size() && events_[next_event_].at <= begin; ++next_event_)
-      apply(events_[next_event_]);
-    if (sampler_.next() > begin) end = std::min(end, sampler_.next());
-    if (next_event_ < events_.size()) end = std::min(end, events_[next_event_].at);
-    step(begin, end);
+    if (const State s = skip_idle(); s != State::running) return s;
+    const uint32_t which = sides_[0].done <= sides_[1].done ? 0 : 1;
+    Side& side = sides_[which];
+    if (side.done >= until_) {
+      for (uint32_t i = 0; i < 2; ++i) {
+        if (sampler_.next(sides_[i].sampled) <= until_) sample(i);
+      }
+      return State::until;
+    }
+    const Ps target = std::min(sides_[1 - which].done + lookahead_, until_);
+    while (side.done < target) advance(which, target);
   }
   return State::running;
 }
 
-void Simulation::step(Ps begin, Ps end) {
+void Simulation::sample(uint32_t which) {
+  sampler_.sample(which, sides_[which].sampled++, fabric_, watch_,
+                  [this](PortId p) { return side_of(fabric_.port(p).from); });
+}
+
+// One window of one side: to `target`, or to the next fault or sample before it.
+void Simulation::advance(uint32_t which, Ps target) {
+  Side& side = sides_[which];
+  const Ps begin = side.done;
+  if (sampler_.next(side.sampled) <= begin) sample(which);
+  for (; side.next_event < events_.size() && events_[side.next_event].at <= begin; ++side.next_event)
+    apply(events_[side.next_event], which);
+  Ps end = std::min(target, sampler_.next(side.sampled));
+  if (side.next_event < events_.size()) end = std::min(end, events_[side.next_event].at);
   ++windows_;
-  calendar_.take(calendar_.index(begin), end, cur_);
+  side.calendar.take(end, cur_);
   hops_ += cur_.size();
-  sort_arrivals(begin);
-  run_hosts(begin, end);
-  if (coupled_) {
-    run_coupled(begin, end);
-  } else {
-    run_ports(end);
+  sort_arrivals(side);
+  if (which == 0) {
+    run_hosts(begin, end);
+    tasks_.settle_cross([this](uint32_t host, Ps at) { wake(host, at); });
   }
-  tasks_.settle_cross([this](uint32_t host, Ps at) { wake(host, at); });
-  now_ = end;
+  if (coupled_) {
+    run_coupled(side, begin, end);
+  } else {
+    run_ports(side, end);
+  }
+  side.done = end;
 }
 
 // Hands each arrival to its node: a list a port, a list a host.
-void Simulation::sort_arrivals(Ps begin) {
+void Simulation::sort_arrivals(Side& side) {
   cur_next_.resize(cur_.size());
   pauses_in_.clear();
   for (uint32_t i = 0; i < cur_.size(); ++i) {
     const Record& r = cur_[i];
+    if (i + 12 < cur_.size() && cur_[i + 12].kind() == Record::Kind::port)
+      fabric_.prefetch(cur_[i + 12].id());
     cur_next_[i] = kNone;
     const uint32_t id = r.id();
     if (r.kind() == Record::Kind::host) {
@@ -155,21 +166,15 @@ void Simulation::sort_arrivals(Ps begin) {
     }
     if (coupled_) {
       coupled_->arrive(p.from, r.at, id, r.frame);
-      busy_switches_.push_back(p.from);
+      side.busy_switches.push_back(p.from);
       continue;
     }
     (p.arr_tail == kNone ? p.arr_head : cur_next_[p.arr_tail]) = i;
     p.arr_tail = i;
-    list(id);
+    if (p.listed) continue;
+    p.listed = true;
+    side.active.push_back(id);
   }
-  (void)begin;
-}
-
-void Simulation::list(PortId id) {
-  Port& p = fabric_.port(id);
-  if (p.listed) return;
-  p.listed = true;
-  active_.push_back(id);
 }
 
 void Simulation::run_hosts(Ps begin, Ps end) {
@@ -179,8 +184,13 @@ void Simulation::run_hosts(Ps begin, Ps end) {
     hosts_->on_pause(std::max(p.at, begin), port.from, port.plane, p.on);
     wake(port.from, std::max(p.at, begin));
   }
+  min_wake_ = kNever;
   for (uint32_t h = 0; h < fabric_.hosts(); ++h) {
+    if (h + 1 < fabric_.hosts()) {
+      for (uint32_t i = host_head_[h + 1]; i != kNone; i = cur_next_[i]) pool_.prefetch(cur_[i].frame);
+    }
     if (wake_[h] < end || host_head_[h] != kNone) run_host(h, begin, end);
+    min_wake_ = std::min(min_wake_, wake_[h]);
   }
 }
 
@@ -248,11 +258,12 @@ void Simulation::carry(PortId id, Port& p, FrameId frame, Ps sent) {
   const Hop hop = fabric_.next(id, pool_[frame]);
   if (hop.kind == Hop::Kind::drop) return lose(frame, totals_.drops_no_route);
   const auto kind = hop.kind == Hop::Kind::host ? Record::Kind::host : Record::Kind::port;
-  calendar_.put({sent + p.delay, frame, Record::make_key(kind, hop.id)});
+  sides_[side_of(p.to)].calendar.put({sent + p.delay, frame, Record::make_key(kind, hop.id)});
 }
 
 void Simulation::finish() {
-  if (coupled_) coupled_->close(now_);
+  if (coupled_) coupled_->close(now());
+  sampler_.finish();
   for (PortId i = 0; i < fabric_.port_count(); ++i) {
     const Port& p = fabric_.port(i);
     totals_.drops_queue += p.n.drops;

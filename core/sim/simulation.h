@@ -1,12 +1,16 @@
 // One run: windows of virtual time over a fabric, a transport and a workload.
 //
 // Nothing a node does is felt elsewhere earlier than one lookahead L (shortest link delay plus shortest
-// frame). So time goes on in windows of L, and inside a window every host and every egress port runs alone,
-// in exact time order: there is no global event queue, and a node's memory is fetched once for all it does in
-// a window. Faults and samples cut windows, so they happen at their exact times. Deterministic: no order
-// depends on addresses, threads or clocks.
+// frame). Links join only neighbouring tiers, so the nodes fall into two sides, hosts and T1s here, T0s and
+// T2s there, and each side can go on to L beyond what the other has done: they take turns with windows of 2
+// L. Inside a window every host and every egress port runs alone, in exact time order: there is no global
+// event queue, and a node's memory is fetched once for all it does in a window. Faults and samples cut
+// windows, so they happen at their exact times. Deterministic: no order depends on addresses, threads or
+// clocks.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -57,7 +61,7 @@ class Simulation {
   State run(uint64_t budget);
   void finish();  // fills the totals; call once at the end
 
-  [[nodiscard]] Ps now() const { return now_; }
+  [[nodiscard]] Ps now() const { return std::min(sides_[0].done, sides_[1].done); }
   [[nodiscard]] uint64_t windows() const { return windows_; }
   [[nodiscard]] uint64_t hops() const { return hops_; }
   [[nodiscard]] uint64_t violations() const { return violations_; }
@@ -76,24 +80,38 @@ class Simulation {
     bool notice = false;  // the host learns of its port
   };
 
+  struct Side {
+    Ps done = 0;  // it has run up to here
+    Calendar calendar;
+    std::vector<PortId> active;           // ports with something to do
+    std::vector<uint32_t> busy_switches;  // the same of coupled switches
+    size_t next_event = 0, sampled = 0;
+    [[nodiscard]] bool quiet() const { return active.empty() && busy_switches.empty(); }
+  };
+  [[nodiscard]] uint32_t side_of(uint32_t node) const { return fabric_.side_of(node); }
+
   [[nodiscard]] std::string check_spec() const;
   std::string plan_faults();
-  State next_window(Ps& begin, Ps& end);
-  void step(Ps begin, Ps end);
-  void sort_arrivals(Ps begin);
+  State skip_idle();
+  void advance(uint32_t which, Ps target);
+  void sample(uint32_t which);
+  void sort_arrivals(Side& side);
   void run_hosts(Ps begin, Ps end);
   void run_host(uint32_t host, Ps begin, Ps end);
-  void run_ports(Ps end);
-  void run_coupled(Ps begin, Ps end);
+  void prefetch_arrivals(const Port& p);
+  void run_ports(Side& side, Ps end);
+  void run_coupled(Side& side, Ps begin, Ps end);
   bool run_port(PortId id, Ps end);  // true: something is left in its queues
   void gather(uint32_t first);
   void depart(PortId id, Port& p, FrameId f, Ps start);
   void carry(PortId id, Port& p, FrameId f, Ps sent);  // the last bit is on the line
   void lose(FrameId f, uint64_t& counter);
-  void wake(uint32_t host, Ps at) { wake_[host] = std::min(wake_[host], at); }
-  void apply(const Event& e);
+  void wake(uint32_t host, Ps at) {
+    wake_[host] = std::min(wake_[host], at);
+    min_wake_ = std::min(min_wake_, at);
+  }
+  void apply(const Event& e, uint32_t which);  // what of it belongs to that side
   void set_link(PortId id, bool up);
-  void list(PortId id);
 
   RunSpec spec_;
   Fabric fabric_;
@@ -105,13 +123,12 @@ class Simulation {
   std::unique_ptr<Env> env_;
   std::unique_ptr<Hosts> hosts_;
   std::unique_ptr<Coupled> coupled_;
-  Calendar calendar_;
-  Ps lookahead_ = 1, now_ = 0, until_ = kNever;
+  std::array<Side, 2> sides_;
+  Ps lookahead_ = 1, until_ = kNever, min_wake_ = kNever;
   uint64_t windows_ = 0, hops_ = 0, violations_ = 0;
   bool any_switch_down_ = false;
 
-  std::vector<Event> events_;  // sorted; next_event_ is the first that has not happened
-  size_t next_event_ = 0;
+  std::vector<Event> events_;                    // sorted
   std::vector<Ps> wake_;                         // by host
   std::vector<uint32_t> host_head_, host_tail_;  // arrivals of this window
   std::vector<Record> cur_;
@@ -120,7 +137,6 @@ class Simulation {
   std::vector<Arrival> arrivals_;       // scratch
   std::vector<Hosts::Sent> sent_;       // scratch
   std::vector<Pause> pauses_in_, pauses_out_;
-  std::vector<uint32_t> busy_switches_;
   std::vector<PcapRecord> pcap_;
   std::vector<bool> pcap_port_;
   static constexpr size_t kMaxPcap = 1'000'000;
