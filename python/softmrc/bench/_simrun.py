@@ -1,0 +1,42 @@
+"""One simulation of `softmrc bench sim`, in a process of its own so that its memory is its own.
+
+Called as `python -m softmrc.bench._simrun MATRIX TOPOLOGY MBPS SEED`; prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+
+def main(matrix: str, topology: str, mbps: str, seed: str) -> None:
+    """Simulate a matrix with MRC and NSCC and print its figures."""
+    begun = time.monotonic()
+    import numpy as np
+
+    from softmrc.sim.matrix_run import MatrixRun
+    from softmrc.sim.result.execute import execute
+    from softmrc.sim.result.percentiles import summary
+
+    plan = MatrixRun(matrix=matrix, topology=topology, link_mbps=int(mbps), seed=int(seed)).plan()
+    outcome = execute(plan).outcome
+    done = outcome.tasks["acked_ns"] >= 0
+    # As htsim counts: until the sender has the last acknowledgement.
+    times = summary((outcome.tasks["acked_ns"] - outcome.tasks["posted_ns"])[done], scale=1e-3)
+    made = {
+        "stopped": outcome.stopped,
+        "flows_done": int(np.count_nonzero(done)),
+        "data_packets": outcome.totals["data_packets"],
+        "rtx": outcome.totals["data_packets_rtx"],
+        "hops": outcome.hops,
+        "wall_s": outcome.wall_s,
+        "process_s": time.monotonic() - begun,
+        "peak_rss_mib": outcome.peak_rss_mib,
+        "completion_us": {key: times.get(key) for key in ("p50", "p99", "max")},
+    }
+    print(json.dumps(made))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
