@@ -67,6 +67,17 @@ def test_gaining_costs_nothing() -> None:
     assert of_incidents(curve(10, 12, 12), found, Rates(), hosts=1)["total"]["lost_s"] == 0
 
 
+def test_flows_that_are_done_are_no_outage() -> None:
+    # Half of the flows is done after 2 s; the other half goes on at full speed but for one second at half of it.
+    times = np.arange(1, 6, dtype=np.int64) * SECOND
+    counted = np.array([16, 16, 8, 4, 8], np.int64) * 1_000_000_000 // 8
+    made = from_samples(times, counted, np.zeros(2, np.int64), np.array([2, 5]) * SECOND)
+    found = incidents([fault(3 * SECOND, "link_down", "a"), fault(4 * SECOND, "link_up", "a")], 5 * SECOND)
+    section = of_incidents(made, found, Rates(), hosts=2)
+    assert section["baseline"] == 8
+    assert section["total"]["lost_s"] == 0.25  # half the speed of half the flows for a second
+
+
 def test_no_baseline_is_said_not_guessed() -> None:
     found = incidents([fault(10, "link_down", "a")], 2 * SECOND)
     section = of_incidents(curve(10, 10), found, Rates(), hosts=1)
@@ -100,8 +111,14 @@ def test_what_is_broken_from_the_start_is_a_condition() -> None:
 def test_curves() -> None:
     steps = from_steps(np.array([SECOND, 3 * SECOND, 3 * SECOND]), 0)
     assert steps.rates.tolist() == [1.0, 0.5]
-    samples = from_samples(np.array([100, 200, 300]), np.array([1_000, 500, 10]), until_ns=250)
-    assert samples.rates.tolist() == [80.0, 40.0]
+    # Two flows; the second is done in the middle of the second interval, nothing is open in the fourth.
+    done = np.array([300, 150])
+    samples = from_samples(
+        np.array([100, 200, 300, 400]), np.array([2_000, 1_500, 500, 0]), np.array([0, 0]), done
+    )
+    assert samples.rates.tolist() == [80.0, 80.0, 40.0]
+    assert samples.weights is not None
+    assert samples.weights.tolist() == [1.0, 0.75, 0.5]
     assert samples.touched(100, 101) == slice(1, 2)
     assert samples.touched(0, 200) == slice(0, 2)
 

@@ -3,6 +3,7 @@
 A synchronous job goes as fast as its slowest node, so every GPU waits. Lost are, for each incident, the seconds of
 full speed that are missing: the integral of (1 - rate / baseline) from the break to the repair, and on until the rate
 is back (`RECOVERED` of the baseline for two bins). The baseline is the median rate before the first incident.
+A job with steps is judged by their rate, other traffic by the goodput of its open flows, each as a share of the job.
 """
 
 from __future__ import annotations
@@ -109,6 +110,7 @@ def baseline(curve: RateCurve, found: Sequence[Incident]) -> float | None:
     if found:
         before = int(np.searchsorted(curve.edges_ns[1:], found[0].start_ns, side="right"))
     rates = curve.rates[:before]
+    rates = rates[~np.isnan(rates)]
     if rates.size == 0 or float(np.median(rates)) <= 0:
         return None
     return float(np.median(rates))
@@ -118,7 +120,7 @@ def _window(curve: RateCurve, incident: Incident, normal: float, limit_ns: int) 
     """Return when the rate was back after the repair, at most `limit_ns`, and whether it was."""
     if incident.repaired_ns is None:
         return limit_ns, False
-    good = curve.rates >= RECOVERED * normal
+    good = ~(curve.rates < RECOVERED * normal)  # idle bins are no outage
     first = int(np.searchsorted(curve.edges_ns[:-1], incident.repaired_ns, side="left"))
     for i in range(first, curve.bins):
         if curve.edges_ns[i] >= limit_ns:
@@ -158,10 +160,12 @@ def of_incidents(curve: RateCurve, found: Sequence[Incident], rates: Rates, host
         part = slice(max(part.start, counted), max(part.stop, counted))
         counted = part.stop
         widths = np.diff(curve.edges_ns)[part].astype(np.float64) / 1e9
-        missing = float(((1.0 - curve.rates[part] / normal) * widths).sum())
-        lost = max(0.0, missing)
+        if curve.weights is not None:
+            widths *= curve.weights[part]
+        rate = np.where(np.isnan(curve.rates[part]), normal, curve.rates[part])
+        lost = max(0.0, float(((1.0 - rate / normal) * widths).sum()))
         total += lost
-        worst = float(curve.rates[part].min()) if widths.size else normal
+        worst = float(rate.min(initial=normal))
         rows.append(
             {
                 **incident.to_json(),

@@ -17,8 +17,11 @@ class RateCurve:
     edges_ns: NDArray[np.int64]
     """Rising times, one more than there are rates."""
     rates: NDArray[np.float64]
+    """NaN where nothing was there to be done."""
     unit: str
-    """Of the rates: "steps/s" or "Gb/s"."""
+    """Of the rates: "steps/s", or "Gb/s for each open flow"."""
+    weights: NDArray[np.float64] | None = None
+    """Share of the job that was at it, 0 to 1; none: all of it, all the time."""
 
     @property
     def bins(self) -> int:
@@ -46,16 +49,38 @@ def from_steps(ends_ns: NDArray[np.int64], start_ns: int) -> RateCurve:
     return RateCurve(edges, 1e9 / np.diff(edges).astype(np.float64), "steps/s")
 
 
-def from_samples(times_ns: NDArray[np.int64], counted: NDArray[np.int64], until_ns: int) -> RateCurve:
-    """Return goodput in Gb/s from bytes delivered in each interval.
+def from_samples(
+    times_ns: NDArray[np.int64],
+    counted: NDArray[np.int64],
+    posted_ns: NDArray[np.int64],
+    until_ns: NDArray[np.int64],
+) -> RateCurve:
+    """Return the goodput of an open flow from bytes delivered in each interval.
+
+    It is that of the flows that are open, each weighing the same, so that flows that are done do not look like an
+    outage. Intervals after the last flow are left out.
 
     Args:
         times_ns: ends of the intervals, rising; the first begins at 0.
         counted: bytes delivered in each.
-        until_ns: when the last byte was delivered; intervals that reach beyond it are left out, as a job that is
-            done is not a slow one.
+        posted_ns: when each flow was posted.
+        until_ns: when its last byte was delivered, or the run ended.
     """
     edges = np.concatenate(([np.int64(0)], times_ns.astype(np.int64)))
-    usable = int(np.searchsorted(edges[1:], until_ns, side="right"))
-    widths = np.diff(edges[: usable + 1]).astype(np.float64)
-    return RateCurve(edges[: usable + 1], counted[:usable].astype(np.float64) * 8.0 / widths, "Gb/s")
+    last = int(until_ns.max(initial=0))
+    usable = int(np.searchsorted(edges[:-1], last, side="left"))
+    edges = edges[: usable + 1]
+    open_ns = np.diff(_elapsed(edges, posted_ns) - _elapsed(edges, until_ns))
+    bits = counted[:usable].astype(np.float64) * 8.0
+    rates = np.divide(bits, open_ns, out=np.full(usable, np.nan), where=open_ns > 0)
+    widths = np.diff(edges).astype(np.float64)
+    most = float((open_ns / widths).max(initial=0.0))
+    return RateCurve(edges, rates, "Gb/s for each open flow", open_ns / widths / most if most else None)
+
+
+def _elapsed(edges: NDArray[np.int64], moments: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return, for each edge, the time since all moments before it, summed."""
+    ordered = np.sort(moments)
+    sums = np.concatenate(([0.0], np.cumsum(ordered.astype(np.float64))))
+    before = np.searchsorted(ordered, edges, side="left")
+    return before * edges.astype(np.float64) - sums[before]

@@ -76,8 +76,11 @@ class Result:
         groups = self.outcome.series.get("group_bytes")
         if times is None or groups is None or times.size == 0:
             return None
+        posted, delivered = self.outcome.tasks["posted_ns"], self.outcome.tasks["delivered_ns"]
+        sends = (self.workload.kind == flows.SEND) & (posted >= 0)
+        until = np.where(delivered >= 0, delivered, int(self.outcome.sim_ns))
         counted = groups.reshape(times.size, -1).sum(axis=1)
-        return from_samples(times, counted, self.end_ns)
+        return from_samples(times, counted, posted[sends], until[sends])
 
     def cost(self) -> dict[str, Any] | None:
         """Return what the incidents cost; none without incidents."""

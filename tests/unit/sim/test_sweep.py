@@ -1,0 +1,151 @@
+"""Sweeps: the same bytes for any number of workers, continued where they stopped, honest about runs that failed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.unit.sim.small import GREEDY, write
+from typer.testing import CliRunner
+
+from softmrc.cli.app import app
+from softmrc.errors import UsageError
+from softmrc.sim.result.execute import Limits
+from softmrc.sim.sweep import TABLE, Done, key_of, run_sweep
+from softmrc.sim.sweep_engine import workers
+from softmrc.sim.sweep_file import Sweep
+
+BODY = {"quick": True, "seeds": 3, "grid": {"transport.evs": [8, 16]}}
+
+
+def sweep(folder: Path, **body: Any) -> Sweep:
+    write(folder)
+    return Sweep.from_table({"sweep": {"scenario": "small.toml", **BODY, **body}}, folder)
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(folder / TABLE).to_pylist()
+    return found
+
+
+def test_workers_do_not_show_in_the_bytes(tmp_path: Path) -> None:
+    made = sweep(tmp_path)
+    for jobs in (1, 2):
+        run_sweep(made, tmp_path / str(jobs), jobs=jobs)
+    assert (tmp_path / "1" / TABLE).read_bytes() == (tmp_path / "2" / TABLE).read_bytes()
+    cells = {file.name: file.read_bytes() for file in (tmp_path / "1" / "cells").iterdir()}
+    assert len(cells) == 6
+    assert cells == {file.name: file.read_bytes() for file in (tmp_path / "2" / "cells").iterdir()}
+
+
+def test_rows_tell_cells_apart_and_have_figures(tmp_path: Path) -> None:
+    run_sweep(sweep(tmp_path), tmp_path / "out", jobs=1)
+    got = rows(tmp_path / "out")
+    assert [(row["case"], row["seed"]) for row in got[:4]] == [
+        ("evs=8", 1),
+        ("evs=8", 2),
+        ("evs=8", 3),
+        ("evs=16", 1),
+    ]
+    assert {row["set.transport.evs"] for row in got} == {8, 16}
+    assert all(row["tasks_done"] == 16 and row["fct_p99_us"] > 0 and row["error"] is None for row in got)
+    assert len({row["fct_mean_us"] for row in got}) > 1
+
+
+def test_finished_runs_are_found_again(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+
+    def tell(done: int, total: int, last: Done | None) -> None:
+        told.append((done, total))
+
+    run_sweep(sweep(tmp_path, seeds=2), tmp_path / "out", jobs=1, progress=tell)
+    assert told == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
+    told.clear()
+    run_sweep(sweep(tmp_path), tmp_path / "out", jobs=1, progress=tell)
+    assert told == [(4, 6), (5, 6), (6, 6)]
+    # A cell is what it was computed from, not where it stands in the file.
+    told.clear()
+    run_sweep(
+        sweep(tmp_path, grid={"transport.evs": [16]}, seeds=[3, 1]), tmp_path / "out", jobs=1, progress=tell
+    )
+    assert told == [(2, 2)]
+    assert [row["seed"] for row in rows(tmp_path / "out")] == [3, 1]
+
+
+def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
+    def impatient(done: int, total: int, last: Done | None) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(sweep(tmp_path), tmp_path / "out", jobs=1, progress=impatient)
+    assert [row["tasks_done"] for row in rows(tmp_path / "out")] == [16, 16, None, None, None, None]
+    run_sweep(sweep(tmp_path), tmp_path / "out", jobs=1)
+    run_sweep(sweep(tmp_path), tmp_path / "whole", jobs=1)
+    assert (tmp_path / "out" / TABLE).read_bytes() == (tmp_path / "whole" / TABLE).read_bytes()
+
+
+def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    made = sweep(tmp_path, seeds=1, grid={"transport.cc": ["uet-1.0-nscc", "no-such"]})
+    got = run_sweep(made, tmp_path / "out", jobs=1)
+    assert got[0]["error"] is None
+    assert "cannot be simulated" in got[1]["error"]
+    assert len(list((tmp_path / "out" / "cells").iterdir())) == 1
+
+
+def test_a_partial_run_is_done_again(tmp_path: Path) -> None:
+    write(tmp_path, GREEDY, "endless.toml")
+    made = Sweep.from_table({"sweep": {"scenario": "endless.toml"}}, tmp_path)
+    (row,) = run_sweep(made, tmp_path / "out", jobs=1, limits=Limits(wall_s=0.01))
+    assert (row["partial"], row["stopped"]) == (True, "wall")
+    assert list((tmp_path / "out" / "cells").iterdir()) == []
+
+
+def test_a_scenario_that_does_not_load_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="did you mean evs"):
+        run_sweep(sweep(tmp_path, grid={"transport.evz": [1]}), tmp_path / "out")
+
+
+def test_keys_depend_on_all_that_decides_a_run() -> None:
+    keys = {key_of({"a": 1}, 1), key_of({"a": 2}, 1), key_of({"a": 1}, 2)}
+    assert len(keys) == 3
+    assert key_of({"b": 1, "a": 2}, 1) == key_of({"a": 2, "b": 1}, 1)
+
+
+@pytest.mark.parametrize(
+    ("engine", "jobs", "address", "words"),
+    [
+        ("slurm", 1, None, "no engine 'slurm'; there is local, dask, ray"),
+        ("local", 0, None, "jobs is 1 to"),
+        ("local", None, "tcp://x", "add --engine"),
+        ("dask", None, None, r"pip install 'dask\[distributed\]'"),
+        ("ray", None, None, "pip install ray"),
+    ],
+)
+def test_engines_that_cannot_be(engine: str, jobs: int | None, address: str | None, words: str) -> None:
+    # Neither dask nor ray is among what tests install.
+    with pytest.raises(UsageError, match=words), workers(engine, jobs, address):
+        pass
+
+
+def test_the_command(tmp_path: Path) -> None:
+    write(tmp_path)
+    file = tmp_path / "sweep.toml"
+    file.write_text(
+        '[sweep]\nscenario = "small.toml"\nquick = true\nseeds = 2\n[sweep.grid]\n"transport.cc" = ["x"]\n'
+    )
+    ran = CliRunner().invoke(
+        app, ["sim", "sweep", str(file), "--out", str(tmp_path / "o"), "--jobs", "1", "--json"]
+    )
+    assert ran.exit_code == 4
+    assert json.loads(ran.stdout)["failed"] == 2
+    file.write_text('[sweep]\nscenario = "small.toml"\nquick = true\nseeds = 2\n')
+    ran = CliRunner().invoke(app, ["sim", "sweep", str(file), "--out", str(tmp_path / "o"), "--jobs", "1"])
+    assert ran.exit_code == 0, ran.output
+    assert "2 runs, 0 failed" in ran.output
+    drawn = CliRunner().invoke(app, ["plot", str(tmp_path / "o" / TABLE), "--metric", "goodput_gbps"])
+    assert drawn.exit_code == 0
+    assert (tmp_path / "o" / "sweep.svg").exists()
