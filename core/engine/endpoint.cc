@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/prefetch.h"
 #include "engine/endpoint_impl.h"
 
 namespace mrc::engine {
@@ -167,7 +168,7 @@ base::Result<uint32_t> Endpoint::create_qp(const QpInit& init) {
   }
   m.qps[slot] = Impl::QpSlot{};
   m.qps[slot].qp = std::make_unique<Qp>(m.env, slot, qpn.value(), init, m.rng.fork());
-  m.by_qpn.emplace(qpn.value(), slot);
+  m.by_qpn.insert(qpn.value(), slot);
   ++send->users;
   ++recv->users;
   return qpn;
@@ -288,6 +289,18 @@ std::vector<PathStats> Endpoint::path_stats(uint32_t qpn) const {
 
 const EndpointStats& Endpoint::stats() const { return impl_->stats; }
 uint64_t Endpoint::trace_digest() const { return impl_->trace.digest(); }
+void Endpoint::prefetch(int stage) const {
+  constexpr size_t kMost = 4;  // QPs; with more the guess which ones are next is too often wrong
+  const Impl& m = *impl_;
+  if (stage == 0) return base::prefetch(m);
+  for (size_t i = 0; i < std::min(m.qps.size(), kMost); ++i) {
+    const Qp* qp = m.qps[i].qp.get();
+    if (qp == nullptr) continue;
+    if (stage == 1) base::prefetch(*qp);
+    if (stage == 2) qp->prefetch_parts();
+  }
+}
+
 size_t Endpoint::qp_count() const { return impl_->by_qpn.size(); }
 uint32_t Endpoint::random_psn() { return impl_->rng.below(1u << 24); }
 

@@ -74,6 +74,10 @@ class Endpoint {
   // 7.8: occupancy of the receive queue, 0..100 %.
   void set_receive_pressure(uint8_t percent);
 
+  // For drivers of very many endpoints: asks the cache for what the next calls will read. Stages 0, 1, 2 in
+  // this order, each some time before the next; changes nothing.
+  void prefetch(int stage) const;
+
   // --- paths and endpoint operations
   // -------------------------------------------------------------------------
   Errno set_ev_state(Instant now, uint32_t qpn, uint32_t tag, ev::State state);

@@ -3,9 +3,8 @@
 
 #include <deque>
 #include <set>
-#include <unordered_map>
-#include <unordered_set>
 
+#include "base/number_map.h"
 #include "engine/cq.h"
 #include "engine/endpoint.h"
 #include "engine/endpoint_ops.h"
@@ -68,7 +67,7 @@ struct Endpoint::Impl {
   uint32_t next_pd = 1;
   std::vector<QpSlot> qps;
   std::vector<uint32_t> free_slots;
-  std::unordered_map<uint32_t, uint32_t> by_qpn;        // looked up, never iterated
+  base::NumberMap by_qpn;
   std::deque<std::pair<Instant, uint32_t>> quarantine;  // 10.3: QPNs not to be used again yet
   std::set<uint32_t> quarantined;
   Scheduler scheduler;

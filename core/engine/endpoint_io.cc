@@ -11,13 +11,13 @@ using wire::DropReason;
 using wire::Opcode;
 
 Qp* Endpoint::Impl::find(uint32_t qpn) const {
-  const auto it = by_qpn.find(qpn);
-  return it == by_qpn.end() ? nullptr : qps[it->second].qp.get();
+  const uint32_t* slot = by_qpn.find(qpn);
+  return slot == nullptr ? nullptr : qps[*slot].qp.get();
 }
 
 Endpoint::Impl::QpSlot* Endpoint::Impl::slot_of(uint32_t qpn) {
-  const auto it = by_qpn.find(qpn);
-  return it == by_qpn.end() ? nullptr : &qps[it->second];
+  const uint32_t* slot = by_qpn.find(qpn);
+  return slot == nullptr ? nullptr : &qps[*slot];
 }
 
 void Endpoint::Impl::push_event(const Event& e) {

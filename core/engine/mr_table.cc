@@ -26,42 +26,42 @@ base::Result<MrInfo> MrTable::add(uint32_t pd, uint64_t addr, uint64_t length, u
     free_.pop_back();
   }
   slots_[slot] = Region{key, pd, access, addr, iova, length, 0};
-  index_.emplace(key, slot);
+  index_.insert(key, slot);
   return MrInfo{key, key};
 }
 
 base::Errno MrTable::remove(uint32_t key) {
-  const auto it = index_.find(key);
-  if (it == index_.end()) return EINVAL;
-  Region& r = slots_[it->second];
+  const uint32_t* at = index_.find(key);
+  if (at == nullptr) return EINVAL;
+  Region& r = slots_[*at];
   if (r.in_use != 0) return EBUSY;
   r = Region{};
-  free_.push_back(it->second);
-  index_.erase(it);
+  free_.push_back(*at);
+  index_.erase(key);
   return 0;
 }
 
 Region* MrTable::local(uint32_t key, uint32_t pd, uint64_t addr, uint64_t length) {
-  const auto it = index_.find(key);
-  if (it == index_.end()) return nullptr;
-  Region& r = slots_[it->second];
+  const uint32_t* at = index_.find(key);
+  if (at == nullptr) return nullptr;
+  Region& r = slots_[*at];
   if (r.pd != pd || length > r.length) return nullptr;
   if (addr < r.addr || addr - r.addr > r.length - length) return nullptr;
   return &r;
 }
 
 const Region* MrTable::remote_write(uint32_t key, uint32_t pd, uint64_t va, uint64_t length) const {
-  const auto it = index_.find(key);
-  if (it == index_.end()) return nullptr;
-  const Region& r = slots_[it->second];
+  const uint32_t* at = index_.find(key);
+  if (at == nullptr) return nullptr;
+  const Region& r = slots_[*at];
   if (r.pd != pd || (r.access & Access::remote_write) == 0 || length > r.length) return nullptr;
   if (va < r.iova || va - r.iova > r.length - length) return nullptr;
   return &r;
 }
 
 void MrTable::unpin(uint32_t key) {
-  const auto it = index_.find(key);
-  if (it != index_.end() && slots_[it->second].in_use > 0) --slots_[it->second].in_use;
+  const uint32_t* at = index_.find(key);
+  if (at != nullptr && slots_[*at].in_use > 0) --slots_[*at].in_use;
 }
 
 bool MrTable::pd_used(uint32_t pd) const {

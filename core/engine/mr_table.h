@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/number_map.h"
 #include "base/result.h"
 #include "base/rng.h"
 #include "engine/types.h"
@@ -42,7 +42,7 @@ class MrTable {
   uint32_t max_;
   std::vector<Region> slots_;
   std::vector<uint32_t> free_;
-  std::unordered_map<uint32_t, uint32_t> index_;  // key -> slot; looked up, never iterated
+  base::NumberMap index_;  // key -> slot
 };
 
 }  // namespace mrc::engine

@@ -102,6 +102,12 @@ bool Qp::pop_completion(Completion& out, bool& solicited) {
   return false;
 }
 
+void Qp::prefetch_parts() const {
+  if (req_) req_->prefetch();
+  if (rsp_) rsp_->prefetch();
+  if (table_) table_->prefetch();
+}
+
 QpStats Qp::stats() const {
   QpStats s;
   s.state = state_;

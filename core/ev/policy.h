@@ -30,6 +30,9 @@ class SlotView {
   [[nodiscard]] virtual bool good(size_t slot) const = 0;  // GOOD
   [[nodiscard]] virtual bool skip(size_t slot) const = 0;  // SKIP
   virtual void clear_skip(size_t slot) = 0;                // SKIP -> GOOD: it has been passed once
+  virtual void expect(size_t slot) const {
+    (void)slot;
+  }  // a hint: this slot is likely the next one asked for
 };
 
 class PathPolicy {

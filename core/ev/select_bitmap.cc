@@ -65,7 +65,10 @@ class BitmapPolicy final : public PathPolicy {
       if (++ring.at == ring.slots.size()) shuffle(ring, rng);
       if (slots.good(slot)) {
         const bool last_resort = slot == cleared || (avoid && slots.path(slot).tag == *avoid);
-        if (!last_resort) return slot;
+        if (!last_resort) {
+          slots.expect(ring.slots[ring.at]);
+          return slot;
+        }
         if (!avoided || slot == cleared) avoided = slot;
       } else if (slots.skip(slot) && !cleared) {
         slots.clear_skip(slot);  // it has been skipped once now; at most one a send (D-25)

@@ -1,7 +1,9 @@
 #include "ev/table.h"
 
 #include <algorithm>
+#include <bit>
 
+#include "base/prefetch.h"
 #include "ev/table_impl.h"
 
 namespace mrc::ev {
@@ -38,16 +40,19 @@ EvTable::EvTable(std::vector<PathId> active, std::vector<PathId> backup, const T
 EvTable::~EvTable() = default;
 
 void EvTable::Impl::index() {
-  by_tag.resize(entries.size());
-  for (size_t i = 0; i < by_tag.size(); ++i) by_tag[i] = static_cast<uint16_t>(i);
-  std::stable_sort(by_tag.begin(), by_tag.end(),
-                   [this](uint16_t a, uint16_t b) { return entries[a].tag < entries[b].tag; });
+  by_tag.assign(std::bit_ceil(entries.size() * 3 / 2 + 1), kNoSlot);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    size_t at = home(entries[i].tag);
+    while (by_tag[at] != kNoSlot) at = (at + 1) & (by_tag.size() - 1);
+    by_tag[at] = static_cast<uint16_t>(i);
+  }
 }
 
 const Entry* EvTable::Impl::find_exact(uint32_t tag) const {
-  const auto it = std::lower_bound(by_tag.begin(), by_tag.end(), tag,
-                                   [this](uint16_t i, uint32_t t) { return entries[i].tag < t; });
-  return it != by_tag.end() && entries[*it].tag == tag ? &entries[*it] : nullptr;
+  for (size_t at = home(tag); by_tag[at] != kNoSlot; at = (at + 1) & (by_tag.size() - 1)) {
+    if (entries[by_tag[at]].tag == tag) return &entries[by_tag[at]];
+  }
+  return nullptr;
 }
 
 Entry* EvTable::Impl::find(uint32_t tag) {
@@ -152,6 +157,7 @@ std::optional<PathId> EvTable::choose(base::Instant now, uint32_t ports, std::op
   if (const auto slot = m.policy->next(m, ports, avoid, m.rng)) {
     Entry& e = m.entries[m.slots[*slot]];
     if (e.state == State::skip) e.state = State::good;  // its time was over
+    m.last_sent = m.slots[*slot];
     return PathId{e.tag, e.port};
   }
   // 5.4 step 6, D-33: a GOOD spare, a SKIP one, the one that has been bad longest; the avoided one only when
@@ -365,6 +371,8 @@ void EvTable::take_events(std::vector<StateEvent>& out) {
   out.insert(out.end(), impl_->events.begin(), impl_->events.end());
   impl_->events.clear();
 }
+
+void EvTable::prefetch() const { base::prefetch(*impl_); }
 
 size_t EvTable::memory_bytes() const {
   const Impl& m = *impl_;

@@ -104,6 +104,7 @@ class EvTable {
   [[nodiscard]] uint32_t active() const;         // size of the active set
   [[nodiscard]] uint32_t usable_active() const;  // GOOD or SKIP in the active set
   [[nodiscard]] size_t memory_bytes() const;
+  void prefetch() const;  // what the next calls will read
   // Drains state changes since the last call into `out` (bounded queue of 1024; overflow counts in
   // dropped()).
   void take_events(std::vector<StateEvent>& out);

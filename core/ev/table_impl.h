@@ -32,7 +32,7 @@ struct EvTable::Impl final : SlotView {
   base::Rng rng;
   std::vector<Entry> entries;
   std::vector<uint16_t> slots;   // active set: slot -> entry
-  std::vector<uint16_t> by_tag;  // entries in tag order
+  std::vector<uint16_t> by_tag;  // tag -> entry: open addressing, kNoSlot = empty
   uint32_t min_active = 0;
   uint32_t usable_ports = UINT32_MAX;
   bool swapped_halves = false;  // D-04: this peer reflects the halves the other way round
@@ -56,6 +56,7 @@ struct EvTable::Impl final : SlotView {
     const Entry& e = entries[slots[slot]];
     return e.state == State::good || (e.state == State::skip && skip_over(e));
   }
+  void expect(size_t slot) const override { __builtin_prefetch(&entries[slots[slot]], 1); }
   [[nodiscard]] bool skip(size_t slot) const override {
     const Entry& e = entries[slots[slot]];
     return e.state == State::skip && !skip_over(e);
@@ -67,6 +68,10 @@ struct EvTable::Impl final : SlotView {
   [[nodiscard]] bool usable(const Entry& e) const { return e.state == State::good || e.state == State::skip; }
   Entry* find(uint32_t tag);
   [[nodiscard]] const Entry* find_exact(uint32_t tag) const;
+  [[nodiscard]] size_t home(uint32_t tag) const {
+    uint64_t z = (tag + 0x9e3779b97f4a7c15ULL) * 0xbf58476d1ce4e5b9ULL;
+    return static_cast<size_t>(z ^ (z >> 32)) & (by_tag.size() - 1);
+  }
   void index();
   [[nodiscard]] uint32_t usable_active() const;
   void emit(base::Instant now, const Entry& e);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/prefetch.h"
 #include "reliability/requester_impl.h"
 
 namespace mrc::reliability {
@@ -233,6 +234,7 @@ bool Requester::pop_completion(SendCompletion& out) {
   impl_->msgs.trim();
   return got;
 }
+void Requester::prefetch() const { base::prefetch(*impl_); }
 const RequesterCounters& Requester::counters() const { return impl_->counters; }
 size_t Requester::memory_bytes() const {
   return sizeof(Requester) + sizeof(Impl) + impl_->win.bytes() + impl_->msgs.bytes();

@@ -194,6 +194,7 @@ class Requester {
   bool pop_completion(SendCompletion& out);
   [[nodiscard]] const RequesterCounters& counters() const;
   [[nodiscard]] size_t memory_bytes() const;
+  void prefetch() const;  // what the next calls will read
 
  private:
   struct Impl;

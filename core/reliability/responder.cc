@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/prefetch.h"
 #include "reliability/messages_rx.h"
 #include "reliability/recv_window.h"
 #include "reliability/sack_builder.h"
@@ -333,6 +334,7 @@ bool Responder::fatal() const { return impl_->is_fatal; }
 bool Responder::pop_completion(RecvCompletion& out) { return impl_->msgs.pop_completion(out); }
 base::Psn Responder::cack_psn() const { return impl_->window.psn_of(impl_->window.cack()); }
 uint32_t Responder::ooo_count() const { return impl_->window.ooo_count(); }
+void Responder::prefetch() const { base::prefetch(*impl_); }
 const ResponderCounters& Responder::counters() const { return impl_->counters; }
 size_t Responder::memory_bytes() const {
   const Impl& r = *impl_;

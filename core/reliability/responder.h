@@ -87,6 +87,7 @@ class Responder {
   [[nodiscard]] uint32_t ooo_count() const;
   [[nodiscard]] const ResponderCounters& counters() const;
   [[nodiscard]] size_t memory_bytes() const;
+  void prefetch() const;  // what the next calls will read
 
  private:
   struct Impl;

@@ -176,21 +176,18 @@ bool Fabric::address(Frame& f) const {
     const uint32_t row = t0_row_[b - hosts_];
     const uint32_t at = s.up_first + path % s.ups();
     f.sids[n++] = sw_sids_[at];
-    const Switch* top = &sw(ports_[sw_ports_[at]].to);
+    const Switch* top = &sw(sw_nodes_[at]);
     auto down = downs(*top, row);
     if (down.empty()) {
       if (top->ups() == 0) return false;
       const uint32_t higher = top->up_first + path / s.ups() % top->ups();
       f.sids[n++] = sw_sids_[higher];
-      top = &sw(ports_[sw_ports_[higher]].to);
+      top = &sw(sw_nodes_[higher]);
       down = downs(*top, row);
     }
-    while (!down.empty()) {
-      top = &sw(ports_[down[0]].to);
-      f.sids[n++] = top->sid;
-      down = downs(*top, row);
-    }
-    if (top != &sw(b)) return false;
+    if (down.empty()) return false;
+    if (top->spec.tier == 2) f.sids[n++] = sw(ports_[down[0]].to).sid;
+    f.sids[n++] = sw(b).sid;
   }
   f.sids[n++] = host_sid_[dst];
   f.sid_count = n;

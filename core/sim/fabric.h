@@ -131,7 +131,8 @@ class Fabric {
   std::vector<uint32_t> host_t0_;   // host x plane: switch node, UINT32_MAX: none
   std::vector<Switch> switches_;
   std::vector<PortId> sw_ports_;    // by switch, by neighbour uSID
-  std::vector<uint16_t> sw_sids_;   // neighbour uSIDs beside sw_ports_
+  std::vector<uint16_t> sw_sids_;   // beside sw_ports_: uSID of the neighbour,
+  std::vector<uint32_t> sw_nodes_;  // and its node
   std::vector<uint32_t> t0_count_;  // by plane
   std::vector<uint32_t> t0_row_;    // by switch: index among the T0s of its plane
   std::vector<Down> down_;

@@ -138,6 +138,7 @@ uint16_t Fabric::sid_of(uint32_t node, uint32_t parent) const {
 // share a uSID: the first one is the route.
 void Fabric::make_ranges() {
   sw_sids_.assign(sw_ports_.size(), 0);
+  sw_nodes_.assign(sw_ports_.size(), 0);
   for (size_t i = 0; i < switches_.size(); ++i) {
     Switch& s = switches_[i];
     const auto node = static_cast<uint32_t>(hosts_ + i);
@@ -150,6 +151,7 @@ void Fabric::make_ranges() {
       const uint32_t to = ports_[sw_ports_[at]].to;
       const uint16_t sid = sid_of(to, node);
       sw_sids_[at] = sid;
+      sw_nodes_[at] = to;
       if (!is_host(to) && sw(to).spec.tier > s.spec.tier) s.up_first = std::min(s.up_first, at);
       if (!s.ranges.empty() && sid == s.ranges.back().hi) continue;
       const bool follows = !s.ranges.empty() && sid == s.ranges.back().hi + 1 &&

@@ -60,7 +60,6 @@ class FramePool {
   void prefetch(FrameId id) {
     const Frame& f = (*this)[id];
     __builtin_prefetch(&f, 1);
-    __builtin_prefetch(f.head, 1);
   }
 
  private:

@@ -91,7 +91,7 @@ void MrcStack::complete(Ps now, uint32_t host, const engine::Completion& c) {
 
 void MrcStack::after(Ps now, uint32_t host) {
   Host& h = hosts_[host];
-  std::array<engine::Completion, 16> batch;
+  auto& batch = completions_;
   for (size_t n = batch.size(); n == batch.size();) {
     n = h.endpoint->poll_completion(h.cq, batch);
     for (size_t i = 0; i < n; ++i) complete(now, host, batch[i]);

@@ -5,10 +5,12 @@
 // The remote address of a write names its task: task << 32 | offset. So a frame tells whose bytes it carries.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/prefetch.h"
 #include "engine/endpoint.h"
 #include "sim/stack.h"
 
@@ -47,6 +49,11 @@ class MrcStack {
   void on_port(Ps now, uint32_t host, uint8_t plane, bool up);
   void on_pause(Ps, uint32_t, uint8_t, bool) {}  // MRC fabrics have no PFC
   void add_totals(Totals& t) const;
+  void prefetch(uint32_t host, int stage) const {
+    const Host& h = hosts_[host];
+    if (stage == 0) return base::prefetch(h);
+    if (h.endpoint) h.endpoint->prefetch(stage - 1);
+  }
   [[nodiscard]] size_t memory_bytes() const;
 
  private:
@@ -91,6 +98,7 @@ class MrcStack {
   MrcConfig config_;
   std::vector<Host> hosts_;
   std::vector<uint32_t> scratch_;
+  std::array<engine::Completion, 16> completions_;  // scratch
   uint64_t control_sent_ = 0, data_sent_ = 0, rtx_sent_ = 0, new_bytes_ = 0, ev_bad_ = 0, qp_errors_ = 0;
 };
 

@@ -5,6 +5,10 @@
 
 namespace mrc::sim {
 
+namespace {
+constexpr size_t kAhead = 6;  // frames fetched before their turn: more than that and the cache refuses
+}  // namespace
+
 void Simulation::depart(PortId id, Port& p, FrameId frame, Ps start) {
   const Frame& f = pool_[frame];
   // The line is free, and frames leave in the order of their class.
@@ -27,6 +31,7 @@ bool Simulation::run_port(PortId id, Ps end) {
     const Ps serve = waiting ? std::max(p.free_at, cursor) : kNever;
     if (i < arrivals_.size() && arrivals_[i].at <= serve) {
       const Arrival& a = arrivals_[i++];
+      if (i + kAhead < arrivals_.size()) pool_.prefetch(arrivals_[i + kAhead].frame);
       cursor = a.at;
       Frame& f = pool_[a.frame];
       if (!p.up) {
@@ -57,7 +62,9 @@ bool Simulation::run_port(PortId id, Ps end) {
 }
 
 void Simulation::prefetch_arrivals(const Port& p) {
-  for (uint32_t i = p.arr_head; i != UINT32_MAX; i = cur_next_[i]) pool_.prefetch(cur_[i].frame);
+  size_t n = 0;
+  for (uint32_t i = p.arr_head; i != UINT32_MAX && n <= kAhead; i = cur_next_[i], ++n)
+    pool_.prefetch(cur_[i].frame);
   if (!p.data.empty()) pool_.prefetch(p.data.head);
 }
 
@@ -67,7 +74,7 @@ void Simulation::run_ports(Side& side, Ps end) {
   for (size_t k = 0; k < todo.size(); ++k) {
     // Fetch early what is certain to be needed: the next ports, and the frames that arrive at them.
     if (k + 8 < todo.size()) fabric_.prefetch(todo[k + 8]);
-    if (k + 3 < todo.size()) prefetch_arrivals(fabric_.port(todo[k + 3]));
+    if (k + 1 < todo.size()) prefetch_arrivals(fabric_.port(todo[k + 1]));
     const PortId id = todo[k];
     const bool left = run_port(id, end);
     fabric_.port(id).listed = left;

@@ -186,8 +186,10 @@ void Simulation::run_hosts(Ps begin, Ps end) {
   }
   min_wake_ = kNever;
   for (uint32_t h = 0; h < fabric_.hosts(); ++h) {
-    if (h + 1 < fabric_.hosts()) {
-      for (uint32_t i = host_head_[h + 1]; i != kNone; i = cur_next_[i]) pool_.prefetch(cur_[i].frame);
+    for (int stage = 0; stage < 4; ++stage) {
+      const uint32_t ahead = h + 4 - static_cast<uint32_t>(stage);
+      if (ahead < fabric_.hosts() && (wake_[ahead] < end || host_head_[ahead] != kNone))
+        hosts_->prefetch(ahead, stage);
     }
     if (wake_[h] < end || host_head_[h] != kNone) run_host(h, begin, end);
     min_wake_ = std::min(min_wake_, wake_[h]);
@@ -203,7 +205,7 @@ void Simulation::gather(uint32_t first) {
   }
   if (sorted) return;
   const auto earlier = [](const Arrival& x, const Arrival& y) { return x.at < y.at; };
-  if (arrivals_.size() > 24) {
+  if (arrivals_.size() > 64) {
     std::stable_sort(arrivals_.begin(), arrivals_.end(), earlier);
     return;
   }

@@ -69,6 +69,8 @@ class Hosts {
   virtual void on_port(Ps now, uint32_t host, uint8_t plane, bool up) = 0;
   virtual void on_pause(Ps now, uint32_t host, uint8_t plane, bool paused) = 0;
   virtual void add_totals(Totals& t) const = 0;
+  // A hint before run(): stages 0, 1, 2, 3.
+  virtual void prefetch(uint32_t host, int stage) const = 0;
   [[nodiscard]] virtual size_t memory_bytes() const = 0;
 };
 
@@ -90,7 +92,10 @@ class HostsOf final : public Hosts {
       next = std::min({next, stack_.next_timer(host), env_.tasks.next_start(host)});
       if (next >= end) return;
       if (next > now) now = next;
-      for (; i < in.size() && in[i].at <= now; ++i) stack_.receive(in[i].at, host, in[i].frame);
+      for (; i < in.size() && in[i].at <= now; ++i) {
+        if (i + 3 < in.size()) env_.pool.prefetch(in[i + 3].frame);
+        stack_.receive(in[i].at, host, in[i].frame);
+      }
     }
   }
   [[nodiscard]] Ps next_wake(uint32_t host) const override {
@@ -108,6 +113,9 @@ class HostsOf final : public Hosts {
     stack_.on_pause(now, host, plane, paused);
   }
   void add_totals(Totals& t) const override { stack_.add_totals(t); }
+  void prefetch(uint32_t host, int stage) const override {
+    if constexpr (requires { stack_.prefetch(host, stage); }) stack_.prefetch(host, stage);
+  }
   [[nodiscard]] size_t memory_bytes() const override { return stack_.memory_bytes(); }
   S& stack() { return stack_; }
 

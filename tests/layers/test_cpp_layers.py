@@ -34,9 +34,7 @@ IMPURE = re.compile(
 IMPURE_EXCEPTIONS = {
     ("core/ev/policy.cc", "mutex"): "the registry is shared by all endpoints of a process",
     ("core/cc/registry.cc", "mutex"): "the registry is shared by all endpoints of a process",
-    ("core/engine/endpoint_impl.h", "unordered_map"): "looked up by number, never iterated for results",
     ("core/engine/endpoint_impl.h", "unordered_set"): "asked for membership, never iterated",
-    ("core/engine/mr_table.h", "unordered_map"): "looked up by number, never iterated for results",
 }
 PURE = ("base", "wire", "ev", "cc", "reliability", "impair", "engine", "sim")
 
