@@ -218,10 +218,12 @@ void TcpSender::grow(const TcpConfig& c, Ps now, uint64_t acked, uint64_t flight
 void TcpSender::after_ack(const TcpConfig& c, Ps now, uint64_t acked, uint32_t ce, const Heard& h) {
   if (h.rtt >= 0) sample_rtt(h.rtt);
   if (acked > 0) timeouts_ = 0;
+  const bool recovering = state_ == State::recovery;
   if (state_ != State::open && una_ >= recovery_end_) state_ = State::open;
   const bool cut = heed_marks(c, h.delivered, ce);
   if (mark_losses(c, now)) enter_recovery(c);
-  if (!cut && acked > 0 && state_ != State::recovery) grow(c, now, acked, h.flight);
+  const bool held = cut || recovering || state_ == State::recovery || una_ < dctcp_.cut_end;
+  if (!held && acked > 0) grow(c, now, acked, h.flight);
 }
 
 }  // namespace mrc::sim
