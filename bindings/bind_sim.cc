@@ -8,6 +8,8 @@
 #include <memory>
 
 #include "engine_attr.h"
+#include "sim/roce_stack.h"
+#include "sim/tcp_stack.h"
 #include "sim_spec.h"
 
 namespace nb = nanobind;
@@ -120,6 +122,16 @@ sim::Simulation::MakeHosts SimRun::maker(const std::string& transport, const nb:
   if (transport == "mrc") {
     return [c = mrc::bindings::mrc_config_from(settings)](sim::Env& e) -> std::unique_ptr<sim::Hosts> {
       return std::make_unique<sim::HostsOf<sim::MrcStack>>(e, c);
+    };
+  }
+  if (transport == "rocev2") {
+    return [c = mrc::bindings::roce_config_from(settings)](sim::Env& e) -> std::unique_ptr<sim::Hosts> {
+      return std::make_unique<sim::HostsOf<sim::RoceStack>>(e, c);
+    };
+  }
+  if (transport == "tcp") {
+    return [c = mrc::bindings::tcp_config_from(settings)](sim::Env& e) -> std::unique_ptr<sim::Hosts> {
+      return std::make_unique<sim::HostsOf<sim::TcpStack>>(e, c);
     };
   }
   throw nb::value_error("transport is mrc, rocev2 or tcp");

@@ -150,4 +150,69 @@ sim::MrcConfig mrc_config_from(const nb::dict& d) {
   return c;
 }
 
+namespace {
+
+sim::DcqcnConfig dcqcn_from(const nb::dict& d) {
+  sim::DcqcnConfig c;
+  DictReader r(d, "dcqcn");
+  r.read("enabled", c.enabled);
+  r.read("g", c.g);
+  r.read("initial_alpha", c.initial_alpha);
+  r.read("cnp_interval_ns", c.cnp_interval_ns);
+  r.read("decrease_interval_ns", c.decrease_interval_ns);
+  r.read("alpha_timer_ns", c.alpha_timer_ns);
+  r.read("rate_timer_ns", c.rate_timer_ns);
+  r.read("byte_counter", c.byte_counter);
+  r.read("fast_recovery", c.fast_recovery);
+  r.read("ai_mbps", c.ai_mbps);
+  r.read("hai_mbps", c.hai_mbps);
+  r.read("min_mbps", c.min_mbps);
+  r.finish();
+  return c;
+}
+
+}  // namespace
+
+sim::RoceConfig roce_config_from(const nb::dict& d) {
+  sim::RoceConfig c;
+  DictReader r(d, "rocev2");
+  r.read("mtu", c.mtu);
+  r.read("ack_every", c.ack_every);
+  r.read("window_bytes", c.window_bytes);
+  r.read("window_factor", c.window_factor);
+  r.read("rto_ns", c.rto_ns);
+  r.read("retry_limit", c.retry_limit);
+  r.read("acks_in_control", c.acks_in_control);
+  nb::dict dcqcn;
+  if (r.read("dcqcn", dcqcn)) c.dcqcn = dcqcn_from(dcqcn);
+  r.finish();
+  return c;
+}
+
+sim::TcpConfig tcp_config_from(const nb::dict& d) {
+  sim::TcpConfig c;
+  DictReader r(d, "tcp");
+  r.read("mss", c.mss);
+  std::string cc;
+  if (r.read("cc", cc)) {
+    if (cc != "cubic" && cc != "dctcp") throw nb::value_error("tcp: cc is cubic or dctcp");
+    c.cc = cc == "cubic" ? sim::TcpCc::cubic : sim::TcpCc::dctcp;
+  }
+  r.read("initial_window", c.initial_window);
+  r.read("max_window_bytes", c.max_window_bytes);
+  r.read("rto_min_ns", c.rto_min_ns);
+  r.read("rto_max_ns", c.rto_max_ns);
+  r.read("retry_limit", c.retry_limit);
+  r.read("ack_every", c.ack_every);
+  r.read("delayed_ack_ns", c.delayed_ack_ns);
+  r.read("dupthresh", c.dupthresh);
+  r.read("dctcp_g", c.dctcp_g);
+  r.read("dctcp_initial_alpha", c.dctcp_initial_alpha);
+  r.read("cubic_c", c.cubic_c);
+  r.read("cubic_beta", c.cubic_beta);
+  r.read("cubic_friendly", c.cubic_friendly);
+  r.finish();
+  return c;
+}
+
 }  // namespace mrc::bindings
