@@ -116,11 +116,12 @@ uint32_t Fabric::path_count(uint32_t src, uint32_t dst, uint8_t plane) const {
   if (!a || !b) return 0;
   if (*a == *b) return 1;
   const Switch& s = sw(*a);
+  if (s.complete) return s.ups();
   const uint32_t row = t0_row_[*b - hosts_];
   uint32_t higher = 0;
   bool near = true;
-  for (const PortId p : ups(s)) {
-    const Switch& t1 = sw(ports_[p].to);
+  for (uint32_t at = s.up_first; at < s.first + s.count; ++at) {
+    const Switch& t1 = sw(sw_nodes_[at]);
     if (!downs(t1, row).empty()) continue;
     near = false;
     higher = std::max(higher, t1.ups());
@@ -159,8 +160,15 @@ bool Fabric::walk(uint32_t src, uint32_t dst, uint8_t plane, uint32_t k, std::ve
 }
 
 bool Fabric::path_exists(uint32_t src, uint32_t dst, uint8_t plane, uint32_t k) const {
-  std::vector<PortId> ports;
-  return walk(src, dst, plane, k, ports);
+  const auto a = t0_of(src, plane), b = t0_of(dst, plane);
+  if (!a || !b) return false;
+  const Switch& s = sw(*a);
+  if (*a == *b || (s.complete && s.ups() > 0)) return true;
+  if (s.ups() == 0) return false;
+  const uint32_t row = t0_row_[*b - hosts_];
+  const Switch& t1 = sw(sw_nodes_[s.up_first + k % s.ups()]);
+  if (!downs(t1, row).empty()) return true;
+  return t1.ups() > 0 && !downs(sw(sw_nodes_[t1.up_first + k / s.ups() % t1.ups()]), row).empty();
 }
 
 bool Fabric::address(Frame& f) const {

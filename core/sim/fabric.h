@@ -93,6 +93,7 @@ class Fabric {
     uint32_t first = 0, count = 0;   // of sw_ports_
     uint32_t up_first = 0;           // ports to higher tiers: up_first .. first + count
     uint32_t down_row = UINT32_MAX;  // of down_, one entry a T0 of the plane; UINT32_MAX: tier 0
+    bool complete = false;           // T1: leads down to every T0 of its plane; T0: all its T1s do
     uint64_t salt = 0;
     std::vector<Range> ranges;
     [[nodiscard]] uint32_t ups() const { return first + count - up_first; }
@@ -107,6 +108,7 @@ class Fabric {
   std::string make_adjacency(const FabricSpec& spec);
   void make_ranges();
   void make_down();
+  void mark_complete();
   [[nodiscard]] uint16_t sid_of(uint32_t node, uint32_t parent) const;
   [[nodiscard]] PortId lookup(const Switch& s, uint16_t sid) const;
   [[nodiscard]] PortId pick(std::span<const PortId> group, const Switch& s, const Frame& f) const;

@@ -70,6 +70,7 @@ std::string Fabric::build(const FabricSpec& spec, Routing routing, uint64_t seed
   if (std::string bad = make_adjacency(spec); !bad.empty()) return bad;
   make_ranges();
   make_down();
+  mark_complete();
   return {};
 }
 
@@ -200,6 +201,22 @@ void Fabric::make_down() {
       down_ports_.push_back(port);
     }
     found.clear();
+  }
+}
+
+// Most fabrics are regular: then every path exists, and nobody has to look.
+void Fabric::mark_complete() {
+  for (Switch& s : switches_) {
+    if (s.spec.tier != 1) continue;
+    const auto first = down_.begin() + s.down_row;
+    s.complete =
+        std::none_of(first, first + t0_count_[s.spec.plane], [](const Down& d) { return d.count == 0; });
+  }
+  for (Switch& s : switches_) {
+    if (s.spec.tier != 0) continue;
+    s.complete = true;
+    for (uint32_t at = s.up_first; at < s.first + s.count; ++at)
+      s.complete = s.complete && sw(sw_nodes_[at]).complete;
   }
 }
 
