@@ -156,6 +156,7 @@ nb::dict SimRun::totals() const {
   d["ev_probes"] = t.ev_probes;
   d["qp_errors"] = t.qp_errors;
   d["datagrams_dropped"] = t.datagrams_dropped;
+  d["timer_stalls"] = t.timer_stalls;
   d["cnps"] = t.cnps;
   d["pfc_pauses"] = t.pfc_pauses;
   d["pfc_pause_ns"] = t.pfc_pause_ps / sim::kPsPerNs;

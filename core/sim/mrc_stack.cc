@@ -117,6 +117,13 @@ void MrcStack::on_timer(Ps now, uint32_t host) {
   Host& h = hosts_[host];
   h.endpoint->handle_timeout(to_instant(now));
   after(now, host);
+  if (h.timer <= now) {
+    // What only sending can serve stays due until its QP has been told that no line is free.
+    uint8_t head[wire::kMaxHeaderBytes];
+    engine::Transmit none;
+    h.endpoint->poll_transmit(to_instant(now), 0, head, none);
+    h.timer = from_instant(h.endpoint->poll_timeout());
+  }
   h.wants = h.planes;
 }
 

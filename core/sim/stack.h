@@ -82,6 +82,7 @@ class HostsOf final : public Hosts {
   std::string open(const std::vector<Pair>& pairs) override { return stack_.open(pairs); }
   void run(uint32_t host, std::span<const Arrival> in, Ps begin, Ps end, std::vector<Sent>& out) override {
     size_t i = 0;
+    uint32_t repeats = 0;
     for (Ps now = begin;;) {
       // Everything of this instant, then what may be sent, then on to the next instant.
       for (TaskId t; env_.tasks.next_start(host) <= now && env_.tasks.take_send(host, now, t);)
@@ -90,10 +91,17 @@ class HostsOf final : public Hosts {
       Ps next = send(host, now, out);
       if (i < in.size()) next = std::min(next, in[i].at);
       next = std::min({next, stack_.next_timer(host), env_.tasks.next_start(host)});
+      // A stack that stays due without doing anything must not stop time.
+      if (next > now) {
+        repeats = 0;
+      } else if (++repeats > kMaxRepeats) {
+        ++env_.totals.timer_stalls;
+        next = now + kPsPerNs;
+      }
       if (next >= end) return;
       if (next > now) now = next;
       for (; i < in.size() && in[i].at <= now; ++i) {
-        if (i + 3 < in.size()) env_.pool.prefetch(in[i + 3].frame);
+        if (i + 3 < in.size()) env_.pool.prefetch_all(in[i + 3].frame);
         stack_.receive(in[i].at, host, in[i].frame);
       }
     }
@@ -159,6 +167,7 @@ class HostsOf final : public Hosts {
     }
   }
 
+  static constexpr uint32_t kMaxRepeats = 10'000;  // of one instant
   Env& env_;
   S stack_;
 };

@@ -127,7 +127,10 @@ void Tasks::on_acked(TaskId t, Ps now) {
   }
 }
 
-void Tasks::on_failed(TaskId t, Ps) { finish(t, TaskStatus::failed); }
+void Tasks::on_failed(TaskId t, Ps) {
+  if (times_.status[t] == TaskStatus::open && w_.size[t] >= kGreedy) --greedy_;
+  finish(t, TaskStatus::failed);
+}
 
 size_t Tasks::memory_bytes() const {
   const size_t n = count();

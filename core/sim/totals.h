@@ -15,6 +15,7 @@ struct Totals {
   uint64_t rtx_trimmed = 0, rtx_inferred = 0, rtx_probe = 0, rtx_timeout = 0, timeouts = 0, spurious = 0,
            nacks = 0, sacks = 0;
   uint64_t ev_bad = 0, qp_errors = 0, ev_probes = 0, datagrams_dropped = 0;
+  uint64_t timer_stalls = 0;  // a timer that stayed due: a bug of the transport
   uint64_t cnps = 0, pfc_pauses = 0, pfc_pause_ps = 0;
   // fabric (summed over ports at the end, apart from these)
   uint64_t drops_link = 0, drops_loss = 0, drops_corrupt = 0, drops_no_route = 0, drops_switch = 0,
