@@ -259,6 +259,14 @@ class Mrc:
         min_active: fewest EVs left in use by demotions; None = a quarter.
         port_remap_ns: from the failure of a NIC's own port to the moment its host knows.
         denylist: EVs avoid what is dead at the start (a controller has said so).
+        ecn_steering: False = marks take no EV out of its turn; congestion control still hears them. Experiments, like the
+            next ones: docs/sim-ablations.md.
+        demotion: False = losses take no EV out of use; only a dead NIC port does.
+        fixed_ev: one EV a QP, in a plane drawn for its pair of hosts, and nothing in its place; `evs` and `backups` do not count.
+        replace_any_plane: a bad EV is replaced by a spare of any plane, and load follows the number of EVs: policy "bitmap"
+            becomes "bitmap-flat" (paper-results A.3).
+        fast_loss: False = being overtaken proves no loss; only probes and the timer find losses.
+        fixed_reverse_ev: control packets keep the first EV of a plane, whatever becomes of it.
     """
 
     qps: int = 1
@@ -285,6 +293,12 @@ class Mrc:
     reorder_min_ns: int = 0
     port_remap_ns: int = 0
     denylist: bool = False
+    ecn_steering: bool = True
+    demotion: bool = True
+    fixed_ev: bool = False
+    replace_any_plane: bool = False
+    fast_loss: bool = True
+    fixed_reverse_ev: bool = False
 
     name = "mrc"
 
@@ -323,6 +337,7 @@ class Rocev2:
         dcqcn, dcqcn_config: rate control and its parameters by the names of DcqcnConfig.
         rto_ns: acknowledgement timer; doubles.
         window_bytes: payload in flight of a QP; None = `window_factor` x NIC rate x base RTT.
+        window_factor: 0 = no window: RC bounds what is in flight by its 2^23 PSNs alone.
         options: other members of RoceConfig by name.
     """
 
@@ -333,7 +348,7 @@ class Rocev2:
     dcqcn_config: Mapping[str, Any] = field(default_factory=dict)
     rto_ns: int = 1_000_000
     window_bytes: int | None = None
-    window_factor: float = 1.5
+    window_factor: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
 
     name = "rocev2"
@@ -343,6 +358,7 @@ class Rocev2:
         check_range("mtu", self.mtu, 256, 9216)
         check_range("rto_ns", self.rto_ns, 1000, 10**11)
         check_range("window_bytes", self.window_bytes, 256, 1 << 40)
+        check_range("window_factor", self.window_factor, 0, 1000)
 
 
 @dataclass(frozen=True)
