@@ -126,6 +126,10 @@ def _more_lines(document: dict[str, Any]) -> list[str]:
     lines = [
         "  packets     " + "  ".join(f"{k.replace('_', ' ')} {packets[k]:,}" for k in shown if k in packets)
     ]
+    for kind, rates in ((document.get("collectives") or {}).get("busbw_gbps") or {}).items():
+        lines.append(
+            f"  {kind:<11} busbw p50 {rates['p50']:g}  min {rates['min']:g} Gb/s  ({rates['count']} operations)"
+        )
     steps, cost = document.get("steps"), document.get("cost")
     if steps and steps["complete"]:
         lines.append(

@@ -24,10 +24,11 @@ def fct(source: Source) -> Figure:
     whole = source.document["completion_us"]["all"]
     if len(groups) > 1:
         groups["all"] = whole
-    share = np.arange(101) / 100
+    share = [*(np.arange(100) / 100), 0.999, 1.0]
     for i, (name, got) in enumerate(groups.items()):
         label = f"{name}: n {got['count']}, p99 {got['p99']:g} us"
-        axes[0].plot(got["percentiles"], share, linewidth=1.5, label=label, **style.line_look(i))
+        values = [*got["percentiles"][:100], got["p99_9"], got["max"]]
+        axes[0].plot(values, share, linewidth=1.5, label=label, **style.line_look(i))
     if whole["max"] > 20 * max(whole["min"], 1e-3):
         axes[0].set_xscale("log")
     axes[0].set_ylim(0, 1.01)

@@ -17,6 +17,7 @@ from softmrc.sim.fabric import build
 from softmrc.sim.result import Result, load, prepare, save, to_json
 from softmrc.sim.result.percentiles import jain, summary
 from softmrc.sim.result.ports import port_names
+from softmrc.sim.workload import Collective
 
 
 def result(**changes: Any) -> Result:
@@ -128,10 +129,20 @@ def test_steps() -> None:
     assert steps["length_us"]["max"] == 0.15
 
 
+def test_collectives() -> None:
+    work = workload(sends=[(0, 1, 1)] * 3)
+    work.collectives = [Collective("all_reduce", 4, 1_000, 0, 2), Collective("all_gather", 4, 1_000, 2, 3)]
+    got = result(work=work, out=outcome(work, [90, 190, -1])).document()["collectives"]
+    assert (got["total"], got["complete"]) == (2, 1)
+    # 1,000 bytes in 200 ns are 40 Gb/s; of an all-reduce among four each NIC carries 1.5 times the buffer.
+    assert (got["first"][0]["algbw_gbps"], got["first"][0]["busbw_gbps"]) == (40.0, 60.0)
+    assert got["busbw_gbps"]["all_reduce"]["count"] == 1
+
+
 def test_series_has_the_names_of_what_was_watched() -> None:
     series = sampled().document()["series"]
     assert series["time_ns"] == [100, 200, 300]
-    assert series["flow_bytes"] == {"flow 0": [1_000, 500, 1_500]}
+    assert series["flow_bytes"] == {"flow 0 (h0-h1)": [1_000, 500, 1_500]}
     assert series["link_bytes"] == {LINKS[0]: [7, 9, 11], LINKS[1]: [8, 10, 12]}
     assert series["drops"] == {"all": [0, 2, 0]}
 

@@ -83,4 +83,5 @@ def _elapsed(edges: NDArray[np.int64], moments: NDArray[np.int64]) -> NDArray[np
     ordered = np.sort(moments)
     sums = np.concatenate(([0.0], np.cumsum(ordered.astype(np.float64))))
     before = np.searchsorted(ordered, edges, side="left")
-    return before * edges.astype(np.float64) - sums[before]
+    made: NDArray[np.float64] = before.astype(np.float64) * edges - sums[before]
+    return made

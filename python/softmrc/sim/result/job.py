@@ -19,24 +19,23 @@ __all__ = ["step_curve", "step_ends", "steps_section"]
 
 
 def step_ends(workload: Workload, outcome: Outcome) -> tuple[list[str], NDArray[np.int64], int]:
-    """Return the names and ends of the steps that are complete, and when the first began.
+    """Return the names and ends of the steps that are complete, and when the first task of all could start.
 
     A step is complete when its last task is; steps after one that is not are left out.
     """
     status = outcome.tasks["status"]
     finished = np.maximum(outcome.tasks["delivered_ns"], outcome.tasks["acked_ns"])
+    ready = outcome.tasks["ready_ns"]
+    begin = int(ready[ready >= 0].min(initial=np.iinfo(np.int64).max)) if bool((ready >= 0).any()) else 0
     names: list[str] = []
     ends: list[int] = []
-    begin = 0
     for name, tasks in workload.steps or ():
         if tasks.size == 0 or bool((status[tasks] != 1).any()):
             break
-        if not names:
-            begin = int(outcome.tasks["ready_ns"][tasks].min())
         names.append(name)
         ends.append(int(finished[tasks].max()))
     # Steps may be listed out of order; a step cannot end before the ones it follows.
-    return names, np.maximum.accumulate(np.array(ends, dtype=np.int64)), max(begin, 0)
+    return names, np.maximum.accumulate(np.array(ends, dtype=np.int64)), begin
 
 
 def step_curve(workload: Workload, outcome: Outcome) -> RateCurve | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmrc.sim.result import flows, network, paths, series
+from softmrc.sim.result import flows, network, operations, paths, series
 from softmrc.sim.result.cost import Rates, of_incidents
 from softmrc.sim.result.curve import RateCurve, from_samples
 from softmrc.sim.result.incidents import FaultLike, conditions, incidents
@@ -128,6 +128,7 @@ class Result:
             "conditions": [
                 {"kind": k, "count": n, "targets": list(t)} for k, n, t in conditions(self.faults)
             ],
+            "collectives": operations.section(self.workload, out),
             "steps": steps_section(self.workload, out),
             "cost": self.cost(),
             "series": series.section(self),

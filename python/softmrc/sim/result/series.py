@@ -24,9 +24,9 @@ _SCALARS = ("drops", "marks", "trims", "rtx")
 
 def _named(result: Result) -> dict[str, list[str]]:
     """Return the column names of every table of the series."""
-    out = result.outcome
+    out, work = result.outcome, result.workload
     return {
-        "flow_bytes": [f"flow {task}" for task in out.watch_flows],
+        "flow_bytes": [f"flow {t} (h{work.node[t]}-h{work.peer[t]})" for t in out.watch_flows],
         "host_rx_bytes": [f"h{host}" for host in out.watch_hosts],
         "link_bytes": out.watch_links,
         "link_queue_bytes": out.watch_links,
