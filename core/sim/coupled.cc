@@ -101,11 +101,14 @@ void Coupled::leave(State& s, const Frame& f, Ps now, std::vector<Pause>& pauses
   if (g.paused && g.bytes <= fabric_.pfc_xon()) tell(f.in_port, false, now, pauses);
 }
 
-// A pause frame goes before all else, but not into the frame that is on the line.
+// A pause frame goes before all else, but not into the frame that is on the line, nor into the pause before
+// it.
 void Coupled::tell(PortId in_port, bool on, Ps now, std::vector<Pause>& pauses) {
   const Port& back = fabric_.port(reverse_of(in_port));
-  const Ps at = std::max(now, back.free_at) + serialization(back.per_byte, kMinWireBytes) + back.delay;
   Ingress& g = ingress_[in_port];
+  const Ps frame = serialization(back.per_byte, kMinWireBytes);
+  const Ps at = std::max(std::max(now, back.free_at) + frame + back.delay, g.told + frame);
+  g.told = at;
   g.paused = on;
   if (on) {
     ++totals_.pfc_pauses;

@@ -71,7 +71,7 @@ class Coupled {
   struct Ingress {
     uint32_t bytes = 0, room = 0;  // room: xoff + headroom
     bool paused = false;           // its upstream was told to hold
-    Ps since = 0;
+    Ps since = 0, told = 0;        // when it began to hold, when the last pause or resume reached it
   };
   static bool later(const Line& a, const Line& b) { return a.at > b.at || (a.at == b.at && a.port > b.port); }
   [[nodiscard]] const State& state(uint32_t node) const { return states_[node - fabric_.hosts()]; }

@@ -12,17 +12,18 @@ namespace mrc::sim {
 // Published defaults: section 5 and figure 14 of the paper, unless a line says otherwise.
 struct DcqcnConfig {
   bool enabled = true;
-  double g = 1.0 / 256;              // gain of alpha, (0, 1)
-  double initial_alpha = 1.0;        // [0, 1]
+  double g = 1.0 / 256;              // gain of alpha, between 0 and 1
+  double initial_alpha = 1.0;        // 0..1
   int64_t cnp_interval_ns = 50'000;  // receiver: at most one CNP in this time for one QP
-  int64_t decrease_interval_ns =
-      4'000;  // sender: at most one cut in this time (NIC guides: rate_reduce_monitor_period)
+  // Sender: at most one cut in this time (NIC guides: rate_reduce_monitor_period).
+  int64_t decrease_interval_ns = 4'000;
   int64_t alpha_timer_ns = 55'000;    // > 0; alpha falls after this time without a CNP
   int64_t rate_timer_ns = 55'000;     // > 0; one increase event each
-  int64_t byte_counter = 10'000'000;  // > 0; bytes sent; one increase event each
+  int64_t byte_counter = 10'000'000;  // > 0; one increase event for so many bytes sent
   uint32_t fast_recovery = 5;         // F: events of either kind before the additive phase
   double ai_mbps = 40;                // R_AI
-  double hai_mbps = 400;  // R_HAI; the paper gives none: ten times R_AI, as 802.1Qau and NIC guides have it
+  // R_HAI. The paper gives none: ten times R_AI, the ratio of 802.1Qau and of NIC guides.
+  double hai_mbps = 400;
   double min_mbps = 100;  // the rate never falls below
 };
 

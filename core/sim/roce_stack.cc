@@ -12,9 +12,8 @@ std::string RoceStack::check() const {
   if (env_.fabric.routing() != Routing::ecmp) return "RoCEv2 needs a fabric that forwards by ECMP";
   if (c.mtu < 256 || c.mtu > 9216) return "RoCEv2: mtu is 256 to 9216 bytes";
   if (c.ack_every < 1 || c.ack_every > 1024) return "RoCEv2: ack_every is 1 to 1024 packets";
-  if (c.window_bytes < 0) return "RoCEv2: window_bytes is 0 (automatic) or more";
-  if (!(c.window_factor > 0 && c.window_factor <= 1000))
-    return "RoCEv2: window_factor is above 0, at most 1000";
+  if (c.window_bytes < 0) return "RoCEv2: window_bytes is 0 (none) or more";
+  if (!(c.window_factor >= 0 && c.window_factor <= 1000)) return "RoCEv2: window_factor is 0 (none) to 1000";
   if (c.rto_ns < 1 || c.rto_ns > 100'000'000'000) return "RoCEv2: rto_ns is 1 ns to 100 s";
   if (c.retry_limit > 30) return "RoCEv2: retry_limit is 0 to 30";
   if (!d.enabled) return {};
@@ -45,6 +44,16 @@ std::string RoceStack::open(const std::vector<Pair>& pairs) {
   return {};
 }
 
+int64_t RoceStack::window_of(double bps, Ps rtt) const {
+  int64_t window = (int64_t{1} << 23) * config_.mtu;
+  if (config_.window_bytes > 0) window = std::min(window, config_.window_bytes);
+  if (config_.window_factor > 0) {
+    const double bdp = bps / 8 * static_cast<double>(rtt) * 1e-12;
+    window = std::min(window, static_cast<int64_t>(config_.window_factor * bdp));
+  }
+  return std::max<int64_t>(window, config_.mtu);
+}
+
 std::string RoceStack::open_pair(const Pair& pair) {
   const uint32_t overhead = kWireOverhead + 12 + kIcrc;
   for (uint32_t qp = 0; qp < pair.qps; ++qp) {
@@ -57,10 +66,7 @@ std::string RoceStack::open_pair(const Pair& pair) {
       const uint32_t src = back ? pair.b : pair.a, dst = back ? pair.a : pair.b;
       const double bps = port_bps(env_.fabric.port(env_.fabric.nic_port(src, r.plane)));
       const Ps rtt = base_rtt(env_.fabric, src, dst, r.plane, overhead + config_.mtu, overhead + 4);
-      int64_t window = config_.window_bytes;
-      if (window == 0)
-        window = static_cast<int64_t>(config_.window_factor * bps / 8 * static_cast<double>(rtt) * 1e-12);
-      window = std::max<int64_t>(window, config_.window_bytes == 0 ? 4 * config_.mtu : config_.mtu);
+      const int64_t window = window_of(bps, rtt);
       Tx t{.qp = RoceRequester(config_.mtu, window), .src = src, .dst = dst};
       const int64_t quarter = std::clamp<int64_t>(window / config_.mtu / 4, 1, config_.ack_every);
       t.ack_every = static_cast<uint32_t>(quarter);

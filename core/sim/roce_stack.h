@@ -71,6 +71,7 @@ class RoceStack {
 
   [[nodiscard]] std::string check() const;
   std::string open_pair(const Pair& pair);
+  [[nodiscard]] int64_t window_of(double bps, Ps rtt) const;
   Lines& lines(uint32_t host, uint8_t plane) { return lines_[host * env_.fabric.planes() + plane - 1u]; }
   void refresh(uint32_t host, uint8_t plane);
   void ready(Ps now, uint32_t flow);

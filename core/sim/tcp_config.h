@@ -22,8 +22,8 @@ struct TcpConfig {
   double dctcp_initial_alpha = 1.0;
   double cubic_c = 0.4, cubic_beta = 0.7;  // RFC 9438
   bool cubic_friendly = true;              // Reno-friendly region (RFC 9438, 4.3)
-  bool restart_after_idle =
-      true;  // an idle time above the RTO ends in the initial window (RFC 5681, 4.1; Linux default)
+  // An idle time above the RTO ends in the initial window (RFC 5681, 4.1; Linux default).
+  bool restart_after_idle = true;
   uint8_t dscp = 0;
 };
 

@@ -80,6 +80,17 @@ TEST_CASE("coupled: a pause frame waits for the frame on its line") {
   CHECK_EQ(b.totals.pfc_pause_ps, static_cast<uint64_t>(ns(600)));
 }
 
+TEST_CASE("coupled: a pause and its resume never arrive at one instant") {
+  Bench b(with_pfc(500, 400));
+  Coupled c(b.fabric, b.pool, b.totals);
+  c.arrive(b.node, ns(0), kTo2, b.frame(kFrom0));  // above xoff, and gone at once
+  c.run(b.node, 0, ns(100), {}, b.out, b.pauses);
+  REQUIRE(b.pauses.size() == 2);
+  CHECK(b.pauses[0].on && !b.pauses[1].on);
+  CHECK_EQ(b.pauses[0].at, kPauseTime);
+  CHECK_EQ(b.pauses[1].at, kPauseTime + 84 * 80);
+}
+
 TEST_CASE("coupled: a paused port holds data and lets control pass") {
   Bench b(with_pfc(100'000, 50'000));
   Coupled c(b.fabric, b.pool, b.totals);
