@@ -19,6 +19,9 @@ ev::TableConfig table_config_from(const nb::dict& d) {
   r.read("probe_successes", c.probe_successes);
   r.read("bad_after", c.bad_after);
   r.read("bad_window_ns", c.bad_window);
+  r.read("ecn_steering", c.ecn_steering);
+  r.read("demotion", c.demotion);
+  r.read("any_port_spares", c.any_port_spares);
   r.finish();
   return c;
 }
@@ -109,6 +112,9 @@ nb::dict to_dict(const ev::TableConfig& c) {
   d["probe_successes"] = c.probe_successes;
   d["bad_after"] = c.bad_after;
   d["bad_window_ns"] = c.bad_window.ns;
+  d["ecn_steering"] = c.ecn_steering;
+  d["demotion"] = c.demotion;
+  d["any_port_spares"] = c.any_port_spares;
   return d;
 }
 
@@ -175,6 +181,8 @@ engine::QpAttr qp_attr_from(const nb::dict& d) {
   r.read("base_rtt_ns", a.base_rtt);
   r.read("delay_mark_ns", a.delay_mark);
   r.read("max_cwnd", a.max_cwnd);
+  r.read("fixed_reverse_ev", a.fixed_reverse_ev);
+  r.read("fast_loss", a.fast_loss);
   r.finish();
   return a;
 }
@@ -226,6 +234,8 @@ nb::dict to_dict(const engine::QpAttr& a) {
   put(d, "base_rtt_ns", a.base_rtt);
   put(d, "delay_mark_ns", a.delay_mark);
   put(d, "max_cwnd", a.max_cwnd);
+  put(d, "fixed_reverse_ev", a.fixed_reverse_ev);
+  put(d, "fast_loss", a.fast_loss);
   return d;
 }
 

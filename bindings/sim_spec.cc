@@ -146,6 +146,9 @@ sim::MrcConfig mrc_config_from(const nb::dict& d) {
   r.read("reorder_min_ns", c.reorder_min_ns);
   r.read("denylist", c.denylist);
   r.read("timestamps", c.timestamps);
+  r.read("fixed_ev", c.fixed_ev);
+  r.read("fast_loss", c.fast_loss);
+  r.read("fixed_reverse_ev", c.fixed_reverse_ev);
   r.finish();
   return c;
 }

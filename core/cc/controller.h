@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -96,8 +97,8 @@ base::Result<std::unique_ptr<Controller>> make_controller(std::string_view algor
                                                           const LinkParams& link, base::Instant now);
 base::Errno check_config(std::string_view algorithm, const CcConfig& config);
 std::vector<std::string> algorithms();
-using Factory = std::unique_ptr<Controller> (*)(const CcConfig&, const LinkParams&, base::Instant);
-// EEXIST when the name is taken.
+using Factory = std::function<std::unique_ptr<Controller>(const CcConfig&, const LinkParams&, base::Instant)>;
+// EEXIST: the name is taken; EINVAL: no name or no factory. Per process.
 base::Errno register_controller(std::string name, Factory factory);
 
 }  // namespace mrc::cc

@@ -58,7 +58,7 @@ base::Result<std::unique_ptr<Controller>> make_controller(std::string_view algor
   if (link.bytes_per_second <= 0 || link.bytes_per_second > kMaxBytes) return R::error(EINVAL);
   if (link.mtu <= 0 || link.mtu > kMaxBytes) return R::error(EINVAL);
   if (link.base_rtt.ns <= 0 || link.base_rtt > kMaxTime) return R::error(EINVAL);
-  Factory make = nullptr;
+  Factory make;  // called without the lock: it may be an application's own
   {
     Registry& r = registry();
     const std::lock_guard guard(r.lock);
@@ -77,7 +77,7 @@ std::vector<std::string> algorithms() {
 }
 
 base::Errno register_controller(std::string name, Factory factory) {
-  if (name.empty() || factory == nullptr) return EINVAL;
+  if (name.empty() || !factory) return EINVAL;
   Registry& r = registry();
   const std::lock_guard guard(r.lock);
   return r.factories.emplace(std::move(name), factory).second ? 0 : EEXIST;

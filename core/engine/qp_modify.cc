@@ -77,6 +77,8 @@ void Qp::merge(const QpAttr& a) {
   take(attr_.base_rtt, a.base_rtt);
   take(attr_.delay_mark, a.delay_mark);
   take(attr_.max_cwnd, a.max_cwnd);
+  take(attr_.fixed_reverse_ev, a.fixed_reverse_ev);
+  take(attr_.fast_loss, a.fast_loss);
 }
 
 Errno Qp::check_attr(const QpAttr& a) const {
@@ -92,7 +94,7 @@ Errno Qp::check_attr(const QpAttr& a) const {
   if (a.path_mtu && !valid_pmtu(*a.path_mtu)) return EINVAL;
   if (a.ev_count && (*a.ev_count == 0 || *a.ev_count > kMaxEvs)) return EINVAL;
   if (a.ev_run && *a.ev_run > kMaxRun) return EINVAL;
-  if (a.ev_policy && !ev::make_policy(*a.ev_policy).ok()) return EINVAL;
+  if (a.ev_policy && !ev::known_policy(*a.ev_policy)) return EINVAL;
   if (const Errno e =
           cc::check_config(a.cc_algorithm.value_or("uet-1.0-nscc"), a.cc_config.value_or(cc::CcConfig{})))
     return e;
@@ -210,7 +212,7 @@ Errno Qp::to_rtr(Instant now) {
   rsp_ = std::make_unique<reliability::Responder>(r);
   for (size_t i = 0; i < early_recvs_.size(); ++i) rsp_->post_recv(early_recvs_[i]);
   early_recvs_.clear();
-  reverse_.emplace();
+  reverse_.emplace(attr_.fixed_reverse_ev.value_or(false));
   set_usable_ports(now);
   return 0;
 }
@@ -230,6 +232,7 @@ Errno Qp::to_rts(Instant now) {
   if (attr_.min_ack_timeout) c.min_ack_timeout = *attr_.min_ack_timeout;
   if (attr_.hold_time) c.hold_time = *attr_.hold_time;
   if (attr_.reorder_min_time) c.reorder_min_time = *attr_.reorder_min_time;
+  c.fast_loss = attr_.fast_loss.value_or(true);
   if (trimming_) c.reorder_time_factor = 1.5;  // queues may reorder by a full trim threshold (5.7)
   cc::CcConfig conf = attr_.cc_config.value_or(cc::CcConfig{});
   if (attr_.max_cwnd && *attr_.max_cwnd > 0) {
@@ -325,7 +328,8 @@ Errno Qp::modify_live(Instant now, const QpAttr& a) {
                      rest.max_wimm_dest || rest.cap || rest.trimming || rest.sack_bytes || rest.sack_timer ||
                      rest.rq_empty_grace || rest.sq_psn || rest.timeout || rest.linear_cnt || rest.exp_cnt ||
                      rest.max_wimm || rest.hold_time || rest.min_ack_timeout || rest.reorder_min_time ||
-                     rest.base_rtt || rest.max_cwnd || rest.delay_mark;
+                     rest.base_rtt || rest.max_cwnd || rest.delay_mark || rest.fixed_reverse_ev ||
+                     rest.fast_loss;
   if (other) return EINVAL;
   if (a.mpr_dest && !attr_.cap.value_or(0)) return EINVAL;  // shrinking unannounced would strand packets
   merge(a);

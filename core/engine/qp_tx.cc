@@ -59,10 +59,11 @@ std::optional<ev::PathId> Qp::control_path(Instant now, uint32_t ports) {
   if (auto slot = reverse_->choose(last_rx_port_, usable)) return slot;
   // Nothing proven yet: answer on the plane the question came by, if it can be used.
   const uint32_t same_plane = usable & (1u << last_rx_port_);
-  if (same_plane != 0) {
-    if (auto path = table_->choose(now, same_plane, std::nullopt)) return path;
-  }
-  return table_->choose(now, usable, std::nullopt);
+  std::optional<ev::PathId> path;
+  if (same_plane != 0) path = table_->choose(now, same_plane, std::nullopt);
+  if (!path) path = table_->choose(now, usable, std::nullopt);
+  if (path && reverse_->fixed()) reverse_->proven(now, *path);
+  return path;
 }
 
 TxResult Qp::send_control(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {

@@ -127,6 +127,9 @@ struct QpAttr {
   // alone.
   std::optional<Duration> delay_mark;
   std::optional<int64_t> max_cwnd;  // bytes, for instance the peer's receive buffer
+  // Experiments (docs/sim-ablations.md). RTR: control packets keep the first EV of each plane; absent: no.
+  // RTS: packets that were overtaken count as lost; absent: yes.
+  std::optional<bool> fixed_reverse_ev, fast_loss;
 };
 
 struct SendWr {

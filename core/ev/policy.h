@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,9 +51,13 @@ class PathPolicy {
   }
 };
 
-using PolicyFactory = std::unique_ptr<PathPolicy> (*)();
+// Built in: "bitmap"; for experiments "bitmap-flat" (one rotation over the EVs of all planes), "rr" and
+// "oblivious" (at random, whatever was heard).
+using PolicyFactory = std::function<std::unique_ptr<PathPolicy>()>;
 base::Result<std::unique_ptr<PathPolicy>> make_policy(std::string_view name);  // EINVAL: unknown
-base::Errno register_policy(std::string name, PolicyFactory factory);          // EEXIST
+bool known_policy(std::string_view name);
+// EEXIST: the name is taken; EINVAL: no name or no factory. Per process.
+base::Errno register_policy(std::string name, PolicyFactory factory);
 std::vector<std::string> policies();
 
 }  // namespace mrc::ev

@@ -15,13 +15,19 @@ namespace mrc::ev {
 
 class ReverseSet {
  public:
+  // `fixed` (experiment, docs/sim-ablations.md): the first path of a plane stays, whatever becomes of it.
+  explicit ReverseSet(bool fixed = false) : fixed_(fixed) {}
+  [[nodiscard]] bool fixed() const { return fixed_; }
+
   void proven(base::Instant now, PathId path) {
     (void)now;
+    if (fixed_ && (set_ & (1u << (path.port & 31))) != 0) return;
     tags_[path.port & 31] = path.tag;
     set_ |= 1u << (path.port & 31);
   }
   // A probe on this EV was not answered: the slot that holds it is empty again.
   void lost(uint32_t tag) {
+    if (fixed_) return;
     for (uint32_t p = 0; p < 32; ++p) {
       if ((set_ & (1u << p)) != 0 && tags_[p] == tag) set_ &= ~(1u << p);
     }
@@ -54,6 +60,7 @@ class ReverseSet {
   [[nodiscard]] PathId at(uint32_t port) const { return {tags_[port], static_cast<uint8_t>(port)}; }
   std::array<uint32_t, 32> tags_{};
   uint32_t set_ = 0, turn_ = 0, probe_turn_ = 0;
+  bool fixed_;
 };
 
 }  // namespace mrc::ev

@@ -9,13 +9,14 @@ namespace {
 
 constexpr uint8_t kPorts = 32;
 
+template <bool kFlat>
 class BitmapPolicy final : public PathPolicy {
  public:
   void reset(const SlotView& slots, base::Rng& rng) override {
     rings_.clear();
     ring_of_.fill(kNone);
     for (size_t s = 0; s < slots.size(); ++s) {
-      const uint8_t port = slots.path(s).port;
+      const uint8_t port = kFlat ? 0 : slots.path(s).port;
       if (ring_of_[port] == kNone) {
         ring_of_[port] = static_cast<uint8_t>(rings_.size());
         rings_.push_back(Ring{port, 0, {}});
@@ -34,8 +35,8 @@ class BitmapPolicy final : public PathPolicy {
     for (size_t i = 0; i < rings_.size(); ++i) {
       const size_t at = (turn_ + i) % rings_.size();
       Ring& ring = rings_[at];
-      if ((ports & (1u << ring.port)) == 0) continue;  // 5.4 step 2: no state change
-      const auto slot = walk(ring, slots, avoid, rng, cleared, avoided);
+      if (!kFlat && (ports & (1u << ring.port)) == 0) continue;  // 5.4 step 2: no state change
+      const auto slot = walk(ring, slots, ports, avoid, rng, cleared, avoided);
       if (!slot) continue;
       turn_ = (at + 1) % rings_.size();
       return slot;
@@ -57,12 +58,13 @@ class BitmapPolicy final : public PathPolicy {
     r.at = 0;
   }
 
-  std::optional<size_t> walk(Ring& ring, SlotView& slots, std::optional<uint32_t> avoid, base::Rng& rng,
-                             std::optional<size_t>& cleared, std::optional<size_t>& avoided) {
+  std::optional<size_t> walk(Ring& ring, SlotView& slots, uint32_t ports, std::optional<uint32_t> avoid,
+                             base::Rng& rng, std::optional<size_t>& cleared, std::optional<size_t>& avoided) {
     // The rest of this pass, then one whole reshuffled pass: every slot is seen at least once.
     for (size_t steps = 2 * ring.slots.size() - ring.at; steps > 0; --steps) {
       const size_t slot = ring.slots[ring.at];
       if (++ring.at == ring.slots.size()) shuffle(ring, rng);
+      if (kFlat && (ports & (1u << slots.path(slot).port)) == 0) continue;
       if (slots.good(slot)) {
         const bool last_resort = slot == cleared || (avoid && slots.path(slot).tag == *avoid);
         if (!last_resort) {
@@ -85,6 +87,7 @@ class BitmapPolicy final : public PathPolicy {
 
 }  // namespace
 
-std::unique_ptr<PathPolicy> make_bitmap_policy() { return std::make_unique<BitmapPolicy>(); }
+std::unique_ptr<PathPolicy> make_bitmap_policy() { return std::make_unique<BitmapPolicy<false>>(); }
+std::unique_ptr<PathPolicy> make_flat_bitmap_policy() { return std::make_unique<BitmapPolicy<true>>(); }
 
 }  // namespace mrc::ev

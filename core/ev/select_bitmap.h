@@ -9,5 +9,8 @@
 namespace mrc::ev {
 
 std::unique_ptr<PathPolicy> make_bitmap_policy();
+// Experiment: one rotation over the EVs of all planes. A plane's share is its number of EVs, not one part in
+// p (paper-results A.3).
+std::unique_ptr<PathPolicy> make_flat_bitmap_policy();
 
 }  // namespace mrc::ev

@@ -17,6 +17,11 @@ EvTable::EvTable(std::vector<PathId> active, std::vector<PathId> backup, const T
                  std::unique_ptr<PathPolicy> policy, base::Rng rng)
     : impl_(std::make_unique<Impl>(config, std::move(policy), rng)) {
   Impl& m = *impl_;
+  if (config.any_port_spares) {
+    // The first good one is taken: no plane may always be the first.
+    for (size_t i = backup.size(); i > 1; --i)
+      std::swap(backup[i - 1], backup[m.rng.below(static_cast<uint32_t>(i))]);
+  }
   m.entries.reserve(active.size() + backup.size());
   for (const PathId& p : active) {
     Entry e;
@@ -95,7 +100,7 @@ void EvTable::Impl::to_good(base::Instant now, Entry& e, bool as_skip) {
     emit(now, e);
     fill_hole(e);
   }
-  if (as_skip) mark_skip(now, e);
+  if (as_skip && config.ecn_steering) mark_skip(now, e);
   refresh_next_probe();
 }
 
@@ -103,7 +108,7 @@ uint16_t EvTable::Impl::good_backup(uint8_t port) const {
   uint16_t skipping = kNoSlot;
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry& e = entries[i];
-    if (e.slot != kNoSlot || e.port != port || !usable(e)) continue;
+    if (e.slot != kNoSlot || !fits(e.port, port) || !usable(e)) continue;
     if (e.state == State::good) return static_cast<uint16_t>(i);
     if (skipping == kNoSlot) skipping = static_cast<uint16_t>(i);
   }
@@ -117,6 +122,7 @@ bool EvTable::Impl::swap_out(Entry& e) {
   entries[spare].slot = e.slot;
   slots[e.slot] = spare;
   e.slot = kNoSlot;
+  if (entries[spare].port != e.port) policy->reset(*this, rng);
   return true;
 }
 
@@ -124,16 +130,18 @@ void EvTable::Impl::fill_hole(Entry& e) {
   if (e.slot != kNoSlot) return;
   for (const uint16_t i : slots) {
     Entry& held = entries[i];
-    if (held.port != e.port || usable(held)) continue;
+    if (!fits(held.port, e.port) || usable(held)) continue;
     e.slot = held.slot;
     slots[e.slot] = static_cast<uint16_t>(&e - entries.data());
     held.slot = kNoSlot;
+    if (held.port != e.port) policy->reset(*this, rng);
     return;
   }
 }
 
 void EvTable::Impl::to_bad(base::Instant now, Entry& e, BadReason why, bool floor) {
   if (!usable(e)) return;
+  if (!config.demotion && why != BadReason::port && why != BadReason::controller) return;
   if (floor && e.slot != kNoSlot) {
     const bool replaced = good_backup(e.port) != kNoSlot;
     if (!replaced && usable_active() <= min_active) return mark_skip(now, e);
@@ -216,7 +224,10 @@ void EvTable::on_sent(base::Instant now, uint32_t tag) {
 bool EvTable::on_feedback(base::Instant now, uint32_t tag, PathFeedback m) {
   Entry* e = impl_->find(tag);
   if (e == nullptr) return false;
-  if (m == PathFeedback::skip_once) ++e->ecn;
+  if (m == PathFeedback::skip_once) {
+    ++e->ecn;
+    if (!impl_->config.ecn_steering) return true;
+  }
   if (e->slot != kNoSlot)
     impl_->policy->feedback(e->slot,
                             m == PathFeedback::none ? PathPolicy::Signal::ok : PathPolicy::Signal::ecn);
@@ -237,7 +248,7 @@ bool EvTable::on_trimmed(base::Instant now, uint32_t tag) {
 
 void EvTable::on_delayed(base::Instant now, uint32_t tag) {
   Entry* e = impl_->find(tag);
-  if (e == nullptr || e->state != State::good) return;
+  if (e == nullptr || e->state != State::good || !impl_->config.ecn_steering) return;
   if (e->slot != kNoSlot) impl_->policy->feedback(e->slot, PathPolicy::Signal::ecn);
   impl_->mark_skip(now, *e);
 }

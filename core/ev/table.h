@@ -30,6 +30,10 @@ struct TableConfig {
   uint8_t probe_successes = 3;  // D-27
   uint8_t bad_after = 1;        // losses within bad_window before ASSUMED_BAD
   base::Duration bad_window = base::Duration::millis(10);
+  // Experiments, each switching one idea off (docs/sim-ablations.md); the defaults are the protocol.
+  bool ecn_steering = true;      // false: marks and delay take no EV out of its turn
+  bool demotion = true;          // false: only dead ports and the controller take an EV out of use
+  bool any_port_spares = false;  // a spare of any plane takes the place of a bad EV
 };
 
 struct StateEvent {  // GOOD <-> ASSUMED_BAD <-> DENIED changes, as the controller sees them

@@ -9,7 +9,8 @@ namespace mrc::ev {
 
 inline constexpr uint16_t kNoSlot = 0xFFFF;
 
-struct Entry {
+// One cache line: every packet reads the state of another EV and counts there.
+struct alignas(64) Entry {
   uint32_t tag = 0;
   uint8_t port = 0;
   State state = State::good;
@@ -65,6 +66,8 @@ struct EvTable::Impl final : SlotView {
   // D-25: a mark is stale after about one base RTT.
   [[nodiscard]] bool skip_over(const Entry& e) const { return view_now - e.timer >= config.base_rtt; }
 
+  // An EV of `port` may stand in for one of `of`.
+  [[nodiscard]] bool fits(uint8_t port, uint8_t of) const { return port == of || config.any_port_spares; }
   [[nodiscard]] bool usable(const Entry& e) const { return e.state == State::good || e.state == State::skip; }
   Entry* find(uint32_t tag);
   [[nodiscard]] const Entry* find_exact(uint32_t tag) const;

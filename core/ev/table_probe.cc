@@ -58,7 +58,7 @@ void EvTable::on_probe_ack(base::Instant now, uint32_t tag, PathFeedback m) {
   e->probing = false;
   if (e->state != State::assumed_bad) {
     // A tail probe on a healthy EV: its mark counts like that of data.
-    if (t.usable(*e) && m == PathFeedback::skip_once) t.mark_skip(now, *e);
+    if (t.usable(*e) && m == PathFeedback::skip_once && t.config.ecn_steering) t.mark_skip(now, *e);
     if (t.usable(*e) && m == PathFeedback::always_skip) t.to_bad(now, *e, BadReason::always_skip, false);
     t.refresh_next_probe();
     return;

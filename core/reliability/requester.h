@@ -39,6 +39,7 @@ struct RequesterConfig {
   uint32_t reorder_min_packets = 5;
   double reorder_time_factor = 1.0;  // 1.5 with trimming
   Duration reorder_min_time{};       // floor of rule (b): scheduling noise of a software host
+  bool fast_loss = true;  // false (experiment): nothing is lost by being overtaken, only by probe and timer
 };
 
 enum class WrOpcode : uint8_t { rdma_write, rdma_write_imm };

@@ -219,6 +219,7 @@ void Requester::Impl::declare_lost(int64_t seq, LossCause cause, Effects& out) {
 }
 
 void Requester::Impl::infer_losses(Instant now, Effects& out) {
+  if (!cfg.fast_loss) return;
   for (int64_t head = win.oldest_sent(); head != SentWindow::kNone; head = win.oldest_sent()) {
     if (!loss.overtaken(win.at(head), now, timing)) return;
     declare_lost(head, LossCause::inferred, out);

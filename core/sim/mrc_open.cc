@@ -1,6 +1,7 @@
 // Hosts and connections before the run: what an out-of-band exchange agrees (reference 10.1), and which paths
 // a QP gets (reference 4.6: equal numbers of each plane, a random subset inside it).
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "base/bytes.h"
@@ -93,13 +94,28 @@ void MrcStack::draw_plane(uint32_t src, uint32_t dst, uint8_t plane, uint32_t wa
   }
 }
 
-engine::EvSetSpec MrcStack::draw_evs(uint32_t src, uint32_t dst, base::Rng& rng) {
+uint32_t MrcStack::planes_of(uint32_t host, const Link& link) const {
+  uint32_t common = hosts_[host].planes & hosts_[link.peer].planes;
+  if (!config_.fixed_ev || common == 0) return common;
+  // Both directions of a QP take the same one.
+  const uint64_t low = std::min(host, link.peer), high = std::max(host, link.peer);
+  base::Rng rng((env_.seed * 0x9e3779b97f4a7c15ULL) ^ (low << 40) ^ (high << 16) ^ link.index);
+  for (uint32_t skip = rng.below(static_cast<uint32_t>(std::popcount(common))); skip > 0; --skip)
+    common &= common - 1;
+  return common & (~common + 1);
+}
+
+engine::EvSetSpec MrcStack::draw_evs(uint32_t src, uint32_t dst, uint32_t usable, base::Rng& rng) {
   engine::EvSetSpec set;
   const uint32_t planes = env_.fabric.planes();
   std::vector<uint32_t> paths;
   for (uint8_t plane = 1; plane <= planes; ++plane) {
-    const uint32_t active = config_.evs / planes + (plane <= config_.evs % planes ? 1 : 0);
-    const uint32_t backup = config_.backups / planes + (plane <= config_.backups % planes ? 1 : 0);
+    uint32_t active = config_.evs / planes + (plane <= config_.evs % planes ? 1 : 0);
+    uint32_t backup = config_.backups / planes + (plane <= config_.backups % planes ? 1 : 0);
+    if (config_.fixed_ev) {
+      active = usable >> plane & 1;
+      backup = 0;
+    }
     if (active == 0) continue;
     if (env_.fabric.routing() == Routing::ecmp) {
       paths.clear();
@@ -126,7 +142,8 @@ std::string MrcStack::bring_up(uint32_t host, const Link& link, const Link& back
   engine::QpAttr init;
   init.state = engine::QpState::init;
   init.access_flags = engine::Access::local_write | engine::Access::remote_write;
-  init.ev_set = draw_evs(host, link.peer, rng);
+  const uint32_t planes = planes_of(host, link);
+  init.ev_set = draw_evs(host, link.peer, planes, rng);
   if (init.ev_set->active.empty()) return who + ": no path in any plane";
   init.ev_policy = config_.policy;
   init.cc_algorithm = config_.cc;
@@ -141,10 +158,11 @@ std::string MrcStack::bring_up(uint32_t host, const Link& link, const Link& back
   rtr.max_wimm_dest = config_.max_wimm;
   rtr.trimming = config_.trimming;
   rtr.sack_bytes = config_.sack_bytes;
+  rtr.fixed_reverse_ev = config_.fixed_reverse_ev;
   rtr.peer_ports.emplace();
   Ps rtt = 0;
   for (uint8_t plane = 1; plane <= fabric.planes(); ++plane) {
-    if ((h.planes >> plane & 1) == 0 || (hosts_[link.peer].planes >> plane & 1) == 0) continue;
+    if ((planes >> plane & 1) == 0) continue;
     rtr.peer_ports->push_back({plane, address(link.peer, plane), wire::kUdpPort, plane, nullptr});
     const uint32_t full = kWireOverhead + wire::kMaxHeaderBytes + config_.mtu;
     rtt = std::max(rtt, fabric.one_way(host, link.peer, plane, full) +
@@ -161,6 +179,7 @@ std::string MrcStack::bring_up(uint32_t host, const Link& link, const Link& back
   rts.linear_cnt = config_.linear_cnt;
   rts.exp_cnt = config_.exp_cnt;
   if (config_.hold_time_ns > 0) rts.hold_time = base::Duration{config_.hold_time_ns};
+  rts.fast_loss = config_.fast_loss;
   if (config_.reorder_min_ns > 0) rts.reorder_min_time = base::Duration{config_.reorder_min_ns};
   rts.base_rtt = base::Duration{config_.base_rtt_ns > 0 ? config_.base_rtt_ns : rtt / kPsPerNs};
   for (const engine::QpAttr& a : {init, rtr, rts}) {

@@ -33,6 +33,10 @@ struct MrcConfig {
   int64_t reorder_min_ns = 0;
   bool denylist = false;  // EVs avoid links that are dead at the start (a controller has told)
   bool timestamps = true;
+  // Experiments, docs/sim-ablations.md; others are in `table`.
+  bool fixed_ev = false;          // one EV a QP, of a plane drawn for its pair, and no spare
+  bool fast_loss = true;          // false: losses are found by probes and the timer only
+  bool fixed_reverse_ev = false;  // control packets keep one EV a plane
 };
 
 class MrcStack {
@@ -82,7 +86,9 @@ class MrcStack {
   std::string make_host(uint32_t host);
   std::string connect(const Pair& pair, uint32_t index);
   std::string bring_up(uint32_t host, const Link& link, const Link& back);
-  engine::EvSetSpec draw_evs(uint32_t src, uint32_t dst, base::Rng& rng);
+  // Bit N: the two hosts talk on plane N.
+  [[nodiscard]] uint32_t planes_of(uint32_t host, const Link& link) const;
+  engine::EvSetSpec draw_evs(uint32_t src, uint32_t dst, uint32_t planes, base::Rng& rng);
   void draw_plane(uint32_t src, uint32_t dst, uint8_t plane, uint32_t want, base::Rng& rng,
                   std::vector<uint32_t>& out);
   [[nodiscard]] bool dead_at_start(uint32_t src, uint32_t dst, uint8_t plane, uint32_t k) const;

@@ -387,3 +387,35 @@ TEST_CASE("probe: silence backs off and idleness ends it") {
   r.on_transport_ack(at_us(10'001), Psn(0), wire::kAethAck, e);
   CHECK(r.next_probe_at().is_never());
 }
+
+TEST_CASE("loss: without fast loss detection only the probe and the timer find a hole") {
+  RequesterConfig c = config(100);
+  c.fast_loss = false;
+  Requester r(c);
+  r.set_timing(test_timing());
+  REQUIRE(r.post(write_of(1, 20 * 1024)) == 0);
+  send_spaced(r, at_us(1), 20, Duration{100});
+  Effects e;
+  r.on_sack(at_us(60), hole_at(100, 0xFFFFE, 119), e);  // overtaken by volume and by time
+  CHECK(e.losses.empty());
+  const Instant probe = r.next_probe_at();
+  REQUIRE(!probe.is_never());
+  r.on_probe_sent(probe);
+  e.clear();
+  r.on_probe_answer(probe + Duration::micros(13), probe, 3, Duration::micros(13), e);
+  REQUIRE(e.losses.size() == 1);
+  CHECK_EQ(e.losses[0].psn.value, 100u);
+  CHECK(e.losses[0].cause == LossCause::probe);
+
+  Requester silent(c);
+  silent.set_timing(test_timing());
+  REQUIRE(silent.post(write_of(1, 20 * 1024)) == 0);
+  send_spaced(silent, at_us(1), 20, Duration{100});
+  e.clear();
+  silent.on_sack(at_us(60), hole_at(100, 0xFFFFE, 119), e);
+  REQUIRE(e.losses.empty());
+  const Instant due = silent.next_timeout();
+  silent.on_timeout(due, e);
+  REQUIRE(e.losses.size() == 1);
+  CHECK(e.losses[0].cause == LossCause::timeout);
+}
