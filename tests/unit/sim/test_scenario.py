@@ -16,6 +16,7 @@ from softmrc.sim.fault_plan import plan_faults
 from softmrc.sim.graph_file import read_graph
 from softmrc.sim.quantity import parse_bytes, parse_ns
 from softmrc.sim.scenario import Scenario
+from softmrc.sim.scenario_workloads import KINDS
 from softmrc.sim.workload import GREEDY
 
 SMALL: dict[str, Any] = {
@@ -578,3 +579,25 @@ def test_no_amounts(text: Any) -> None:
 def test_numpy_is_not_needed_to_read_settings() -> None:
     s = scenario({"kind": "ring_all_reduce", "size": 800})
     assert not any(isinstance(v, np.generic) for v in s.settings()["workload"].values())
+
+
+def blocks(language: str) -> list[str]:
+    text = (Path(__file__).parents[3] / "docs" / "sim-workloads.md").read_text()
+    return [part.split("```")[0] for part in text.split(f"```{language}\n")[1:]]
+
+
+def test_the_files_of_the_documentation_load(tmp_path: Path) -> None:
+    whole, net = blocks("toml")
+    (tmp_path / "whole.toml").write_text(whole)
+    (tmp_path / "net.toml").write_text(net)
+    s = Scenario.load(tmp_path / "whole.toml", quick=True)
+    assert len(s.workload().steps) == 3
+    assert Scenario.load(tmp_path / "whole.toml", overrides={"transport.name": "rocev2"}).transport == Rocev2(
+        qps=1
+    )
+    assert read_graph(tmp_path / "net.toml").links[2].gbps_down == 50.0
+
+
+def test_the_documentation_names_every_kind() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "sim-workloads.md").read_text()
+    assert [kind for kind in KINDS if f"`{kind}`" not in text] == []
