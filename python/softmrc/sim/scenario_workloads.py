@@ -20,6 +20,7 @@ from softmrc.sim.htsim import read_matrix
 from softmrc.sim.htsim_workload import matrix_workload
 from softmrc.sim.scenario_collectives import COLLECTIVES, Place, read_collective
 from softmrc.sim.sizes import SizeDistribution, named_sizes, read_sizes
+from softmrc.sim.split import split_over_qps
 from softmrc.sim.table import mapping, read_table
 from softmrc.sim.workload import Workload
 from softmrc.sim.workloads import incast, permutation, poisson_flows, training_job
@@ -257,18 +258,26 @@ def make_workload(table: Mapping[str, Any], place: Place) -> Workload:
     Raises:
         UsageError: an unknown kind or key, a value out of range, or a file that is wrong.
     """
-    kind = table.get("kind")
+    rest = {k: v for k, v in table.items() if k != "split_qps"}
+    parts = table.get("split_qps", 1)
     try:
-        if kind in _FILES:
-            rest = {k: v for k, v in table.items() if k != "kind"}
-            work = read_table(_FILES[str(kind)], rest, str(kind)).workload(place)
-            work.validate(place.hosts)
-            return work
-        b = Builder()
-        _read(table).add(b, place)
-        return b.build(hosts=place.hosts)
+        if not isinstance(parts, int) or isinstance(parts, bool):
+            raise UsageError(f"split_qps is a whole number, not {parts!r}")
+        work = split_over_qps(_make(rest, place), parts)
+        work.validate(place.hosts)
+        return work
     except UsageError as e:
         raise UsageError(f"[workload] {e}") from None
+
+
+def _make(table: Mapping[str, Any], place: Place) -> Workload:
+    kind = table.get("kind")
+    if kind in _FILES:
+        rest = {k: v for k, v in table.items() if k != "kind"}
+        return read_table(_FILES[str(kind)], rest, str(kind)).workload(place)
+    b = Builder()
+    _read(table).add(b, place)
+    return b.build()
 
 
 def _read(table: Mapping[str, Any], barred: tuple[str, ...] = ()) -> Kind:
