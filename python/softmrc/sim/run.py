@@ -26,6 +26,7 @@ __all__ = ["Outcome", "Progress", "simulate"]
 
 FIRST_BUDGET, SLICE_S = 20_000, 0.2  # frame hops of the first slice, wall seconds of the later ones
 MIN_BUDGET, MAX_BUDGET = 1_000, 50_000_000
+EXPERIMENTS = ("fixed_ev", "fast_loss", "fixed_reverse_ev")  # of Mrc, outside the EV table
 
 
 @dataclass(frozen=True)
@@ -112,13 +113,21 @@ def settings_of(transport: Transport) -> tuple[str, str, dict[str, Any], dict[st
             "probe_interval_ns": t.probe_interval_ns, "probe_backoff_cap_ns": t.probe_backoff_cap_ns,
             "probe_successes": t.probe_successes, "min_active": t.min_active or 0,
         }  # fmt: skip
-        same = ("evs", "backups", "mtu", "cc", "policy", "trimming", "sack_bytes", "mpr", "max_wimm", "tail_timer_ns",
+        same = ("evs", "backups", "mtu", "cc", "trimming", "sack_bytes", "mpr", "max_wimm", "tail_timer_ns",
                 "linear_cnt", "exp_cnt", "hold_time_ns", "reorder_min_ns", "denylist")  # fmt: skip
-        core = {n: getattr(t, n) for n in same} | {
-            "cc_config": dict(t.cc_config),
-            "table": table,
-            "base_rtt_ns": t.base_rtt_ns or 0,
-        }
+        # Experiments are named only where they differ from the protocol.
+        table |= {n: False for n in ("ecn_steering", "demotion") if not getattr(t, n)}
+        table |= {"any_port_spares": True} if t.replace_any_plane else {}
+        core = (
+            {n: getattr(t, n) for n in same}
+            | {n: getattr(t, n) for n in EXPERIMENTS if getattr(t, n) != getattr(Mrc, n)}
+            | {
+                "cc_config": dict(t.cc_config),
+                "table": table,
+                "policy": "bitmap-flat" if t.replace_any_plane and t.policy == "bitmap" else t.policy,
+                "base_rtt_ns": t.base_rtt_ns or 0,
+            }
+        )
         return "mrc", t.mode, core, {"qps_per_pair": t.qps, "port_notice_ns": t.port_remap_ns}
     if isinstance(t, Rocev2):
         core = {

@@ -1,0 +1,18 @@
+"""Checks that configurations make of their own members."""
+
+from __future__ import annotations
+
+from softmrc.errors import UsageError
+
+__all__ = ["check", "check_range"]
+
+
+def check(ok: bool, what: str) -> None:
+    """Raise `UsageError(what)` unless `ok`."""
+    if not ok:
+        raise UsageError(what)
+
+
+def check_range(name: str, value: float | None, low: float, high: float) -> None:
+    """Raise unless `low <= value <= high`; None passes."""
+    check(value is None or low <= value <= high, f"{name} = {value}: must be {low:g} to {high:g}")
