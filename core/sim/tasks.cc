@@ -5,6 +5,10 @@
 
 namespace mrc::sim {
 
+namespace {
+constexpr int32_t kMaxQpIndex = 1 << 16;
+}
+
 std::string Tasks::load(Workload w, uint32_t hosts) {
   const size_t n = w.kind.size();
   if (n >= UINT32_MAX / 2) return "more than 2^31 tasks";
@@ -24,7 +28,9 @@ std::string Tasks::load(Workload w, uint32_t hosts) {
       if (w.peer[i] < 0 || static_cast<uint32_t>(w.peer[i]) >= hosts) return which + ": no such destination";
       if (w.peer[i] == w.node[i]) return which + ": sends to itself; a host's own copy is a compute task";
     }
-    if (w.dep_ptr[i + 1] < w.dep_ptr[i]) return "dep_ptr goes down";
+    if (w.dep_ptr[i + 1] < w.dep_ptr[i] || w.dep_ptr[i + 1] > w.dep_ptr[n])
+      return which + ": its part of dep_idx ends before it begins, or beyond the end";
+    if (w.qp[i] < -1 || w.qp[i] >= kMaxQpIndex) return which + ": its QP is -1 (in turn) or 0 to 65535";
     for (auto k = w.dep_ptr[i]; k < w.dep_ptr[i + 1]; ++k) {
       const int32_t d = w.dep_idx[static_cast<size_t>(k)];
       if (d < 0 || static_cast<size_t>(d) >= n) return which + ": waits for a task that does not exist";
