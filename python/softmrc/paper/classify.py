@@ -19,7 +19,7 @@ __all__ = ["STUDIES", "dead_t1", "trimming"]
 
 DEAD_NS = 300_000
 SAMPLE_NS = 1_000
-UPLINKS = 4
+UPLINKS = 16
 LIMIT_US = 50.0
 
 
@@ -49,11 +49,10 @@ def dead_t1(seed: int) -> Measured:
     link = f"p{plane}.t0-0.t1-{t1}"
     work, _ = greedy_pairs([(0, 1)], 1)
     found = fabrics.run(
-        fabrics.clos(2, 8, 1, UPLINKS), work, fabrics.mrc(), seed=seed, sample_ns=SAMPLE_NS, watch_links=[link],
+        fabrics.clos(2, 8, 1, UPLINKS), work, fabrics.mrc(), seed=seed, sample_ns=SAMPLE_NS, watch_links=[f"{link}.up"],
         faults=[Fault(DEAD_NS, "switch_down", f"p{plane}.t1-{t1}")], until_ns=DEAD_NS + 700_000,
     )  # fmt: skip
-    sent = np.asarray(found.series["link_bytes"], dtype=np.float64)
-    sent = sent.reshape(len(sent), -1)[:, 0]
+    sent = np.asarray(found.series["link_bytes"], dtype=np.float64)[:, 0]
     time = np.asarray(found.series["time_ns"])
     data = time[sent >= PARAMS.mtu / 2]  # probes are far smaller
     bad = [t for t in EvChanges(found.ev_events).when(state=ASSUMED_BAD, host=0) if t >= DEAD_NS]

@@ -44,11 +44,11 @@ def two_pairs(steering: bool, seed: int) -> Measured:
     found = fabrics.run(
         fabrics.clos(6, 1, 2, 2, gbps=fabrics.LINE_C_GBPS), builder.build(), kind, seed=seed,
         faults=[Fault(0, "link_down", "p1.t0-1.t1-1")], until_ns=end, sample_ns=SAMPLE_NS, watch_flows=tasks,
-        watch_links=["p1.t0-0.t1-0", "p1.t0-0.t1-1"],
+        watch_links=["p1.t0-0.t1-0.up", "p1.t0-0.t1-1.up"],
     )  # fmt: skip
     time = np.asarray(found.series["time_ns"])
     flow = np.asarray(found.series["flow_bytes"], dtype=np.float64)
-    links = np.asarray(found.series["link_bytes"], dtype=np.float64).reshape(len(time), 2, -1)[:, :, 0]
+    links = np.asarray(found.series["link_bytes"], dtype=np.float64)
     late = links[time > JOIN_NS + SETTLE_NS].sum(axis=0)
     begin = JOIN_NS + SETTLE_NS
     totals = {k: int(v) for k, v in found.totals.items()}

@@ -11,12 +11,14 @@ __all__ = ["ASSUMED_BAD", "GOOD", "EvChanges"]
 GOOD = 1
 ASSUMED_BAD = 2
 
+_EV = ("host", "peer", "qp", "plane", "tag")
+
 
 class EvChanges:
     """EV state changes of a run, oldest first.
 
     Args:
-        table: The simulator's structured array: at_ns, host, peer, qp, tag, plane, state, reason.
+        table: The simulator's columns: at_ns, host, peer, qp, tag, plane, state, reason.
     """
 
     def __init__(self, table: Any) -> None:
@@ -28,20 +30,19 @@ class EvChanges:
 
     def distinct(self, *, state: int, host: int | None = None) -> set[tuple[int, int, int, int, int]]:
         """Return (host, peer, qp, plane, tag) of the EVs that ever came into a state."""
-        rows = self._table[self._mask(state, host, None)]
-        names = ("host", "peer", "qp", "plane", "tag")
-        return {tuple(int(row[name]) for name in names) for row in rows}  # type: ignore[misc]
+        mask = self._mask(state, host, None)
+        return set(zip(*(self._table[name][mask].tolist() for name in _EV), strict=True))
 
     def shortest_absence_ns(self) -> float:
         """Return the shortest time between an EV's ASSUMED_BAD and its next GOOD; inf if none came back."""
         left: dict[tuple[int, ...], float] = {}
         shortest = float("inf")
-        for row in self._table:
-            ev = (int(row["host"]), int(row["peer"]), int(row["qp"]), int(row["plane"]), int(row["tag"]))
-            if int(row["state"]) == ASSUMED_BAD:
-                left.setdefault(ev, float(row["at_ns"]))
-            elif int(row["state"]) == GOOD and ev in left:
-                shortest = min(shortest, float(row["at_ns"]) - left.pop(ev))
+        columns = [self._table[name].tolist() for name in (*_EV, "state", "at_ns")]
+        for *ev, state, at_ns in zip(*columns, strict=True):
+            if state == ASSUMED_BAD:
+                left.setdefault(tuple(ev), at_ns)
+            elif state == GOOD and tuple(ev) in left:
+                shortest = min(shortest, at_ns - left.pop(tuple(ev)))
         return shortest
 
     def _mask(self, state: int, host: int | None, plane: int | None) -> Any:

@@ -79,7 +79,13 @@ def mrc(**changes: Any) -> Mrc:
 
 def roce(qps: int, dcqcn: bool, pfc: bool = True) -> Rocev2:
     """Return RoCEv2 with go-back-N and the common parameters."""
-    return Rocev2(qps=qps, mtu=PARAMS.mtu, pfc=pfc, dcqcn=dcqcn, rto_ns=PARAMS.roce_rto_ns)
+    return Rocev2(
+        qps=qps,
+        mtu=PARAMS.mtu,
+        pfc=pfc,
+        dcqcn=dcqcn,
+        rto_ns=PARAMS.roce_rto_ns,
+    )
 
 
 def transport(name: str) -> Mrc | Rocev2:
@@ -101,23 +107,23 @@ def run(
     *,
     seed: int,
     faults: Sequence[Fault] = (),
-    queues: Queues | None = None,
     until_ns: int | None = None,
     sample_ns: int | None = None,
     **watch: Any,
 ) -> Outcome:
-    """Run one simulation with the recommended queues (or given ones) and return what it measured.
+    """Run one simulation with the recommended queues and return what it measured.
+
+    ECN is off at the last hop for MRC, as in the paper; DCQCN needs it there, as it has no other sign of incast.
 
     Raises:
         KeyboardInterrupt: It was interrupted; half a measurement is none.
         RuntimeError: It stopped for a limit of the machine.
     """
-    rules = queues if queues is not None else Queues(pfc=bool(getattr(kind, "pfc", False)))
     found = simulate(
         topology,
         workload,
         kind,
-        queues=rules,
+        queues=Queues(ecn_last_hop=not isinstance(kind, Mrc)),
         faults=tuple(faults),
         seed=seed,
         until_ns=until_ns,
@@ -126,6 +132,6 @@ def run(
     )
     if found.stopped == "interrupted":
         raise KeyboardInterrupt
-    if found.stopped not in ("done", "until"):
+    if found.partial:
         raise RuntimeError(f"the simulation stopped early: {found.stopped} at {found.sim_ns} ns")
     return found

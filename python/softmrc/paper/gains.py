@@ -41,18 +41,22 @@ def growing_incast(gains: str, seed: int) -> Measured:
     kind: Transport = fabrics.mrc()
     if gains != "mrc":
         kind = Rocev2(
-            qps=1, mtu=PARAMS.mtu, pfc=True, dcqcn=True, dcqcn_config=GAINS[gains], rto_ns=PARAMS.roce_rto_ns
+            qps=1,
+            mtu=PARAMS.mtu,
+            pfc=True,
+            dcqcn=True,
+            dcqcn_config=GAINS[gains],
+            rto_ns=PARAMS.roce_rto_ns,
         )
     builder = Builder()
     for n in range(FLOWS):
         send(builder, n + 1, 0, GREEDY, at_ns=n * STEP_NS)
     found = fabrics.run(
         fabrics.cluster_d(), builder.build(), kind, seed=seed, until_ns=(FLOWS + 1) * STEP_NS, sample_ns=SAMPLE_NS,
-        watch_links=["h0.p1"],
+        watch_links=["h0.p1.down"],
     )  # fmt: skip
-    samples = len(found.series["time_ns"])
     rate = np.asarray(found.series["group_bytes"], dtype=np.float64).sum(axis=1) * 8 / SAMPLE_NS
-    queue = np.asarray(found.series["link_max_queue"], dtype=np.float64).reshape(samples, -1).max(axis=1)
+    queue = np.asarray(found.series["link_max_queue"], dtype=np.float64)[:, 0]
     width = STEP_NS // SAMPLE_NS
     steps = [slice(n * width + width // 2, (n + 1) * width) for n in range(FLOWS)]
     return {

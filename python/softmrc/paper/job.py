@@ -27,6 +27,8 @@ __all__ = ["STUDIES", "job"]
 HOSTS, PER_T0, PLANES, T1S = 32, 8, 4, 128
 MESSAGE = 32 * PARAMS.mtu
 COMPUTE_NS = 100_000
+SHORT = 10
+"""Steps of an interval of R17 and R18."""
 INTERVALS = 12
 FAULT, HEAL = 3, 8
 """Intervals at whose start the fault comes and goes."""
@@ -127,13 +129,13 @@ def rates(found: Measured, edges: Sequence[float]) -> list[float]:
     return [float(r) for r in np.diff(done) / np.diff(edges)]
 
 
-STEP_NS = 150_000.0
+STEP_NS = 193_000.0
 """Nominal length of a step; it only places the faults."""
 
 
-def _cell(case: str, effort: Effort, seed: int, remap_ns: int = 0) -> Cell:
-    packets = INTERVALS * effort.job_steps * HOSTS * (HOSTS - PER_T0) * (MESSAGE // PARAMS.mtu) / 1e6
-    return Cell.of(f"job/{case}/{remap_ns}/{seed}", job, packets, case=case, seed=seed, steps=effort.job_steps,
+def _cell(case: str, steps: int, seed: int, remap_ns: int = 0) -> Cell:
+    packets = INTERVALS * steps * HOSTS * (HOSTS - PER_T0) * (MESSAGE // PARAMS.mtu) / 1e6
+    return Cell.of(f"job/{case}/{steps}/{remap_ns}/{seed}", job, packets, case=case, seed=seed, steps=steps,
                    step_ns=STEP_NS, remap_ns=remap_ns)  # fmt: skip
 
 
@@ -143,9 +145,13 @@ def _relative(found: Measured, clean: Measured) -> list[float]:
     return [a / b for a, b in zip(rates(found, usable), rates(clean, usable), strict=True)]
 
 
+def _port_cells() -> list[Cell]:
+    return [_cell("ports", SHORT, 1, remap) for remap in REMAPS_NS]
+
+
 def judge_t1(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
     """Judge R16."""
-    clean, found = results["job/clean/0/1"], results["job/t1/0/1"]
+    clean, found = (results[f"job/{case}/{effort.job_steps}/0/1"] for case in ("clean", "t1"))
     relative = _relative(found, clean)
     posted, lost = np.array(found["posted_ns"]), np.array(found["lost"])
     during = np.logical_and(posted >= found["fault_ns"] - STEP_NS, posted < found["heal_ns"])
@@ -180,7 +186,7 @@ def judge_t1(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
 
 def judge_flaps(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
     """Judge R17."""
-    clean, found = results["job/clean/0/1"], results["job/flaps/0/1"]
+    clean, found = (results[f"job/{case}/{SHORT}/0/1"] for case in ("clean", "flaps"))
     flaps = INTERVALS - 1
     extra = max(found["ends_ns"][-1] - clean["ends_ns"][-1], 0.0)
     lost = np.array(found["lost"])
@@ -213,7 +219,7 @@ def judge_flaps(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
         equal("QP errors", found["totals"]["qp_errors"], 0, "0"),
     ]
     ours = f"{extra / flaps / 1e3:.0f} us lost to a flap; {checks[1].ours:.0f} packet(s) per affected QP (median)"
-    note = f"one flap in {effort.job_steps} steps; the job's loss is scaled to 4.2 flaps a minute"
+    note = f"one flap in {SHORT} steps; the job's loss is scaled to 4.2 flaps a minute"
     return Verdict(checks, ours, note)
 
 
@@ -222,10 +228,12 @@ REMAPS_NS = (0, 100_000, 1_000_000, 3_000_000)
 
 def judge_ports(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
     """Judge R18."""
-    clean = results["job/clean/0/1"]
-    curve: dict[int, list[float]] = {r: _relative(results[f"job/ports/{r}/1"], clean) for r in REMAPS_NS}
+    clean = results[f"job/clean/{SHORT}/0/1"]
+    curve: dict[int, list[float]] = {
+        r: _relative(results[f"job/ports/{SHORT}/{r}/1"], clean) for r in REMAPS_NS
+    }
     lost = {remap: 1 - min(rel[FAULT : FAULT + 2]) for remap, rel in curve.items()}
-    errors = sum(results[f"job/ports/{r}/1"]["totals"]["qp_errors"] for r in REMAPS_NS)
+    errors = sum(results[f"job/ports/{SHORT}/{r}/1"]["totals"]["qp_errors"] for r in REMAPS_NS)
     checks: list[Any] = [
         at_most("instant remap: job loss while bouncing", lost[0], 0.25, "0.24-0.27 with seconds of remap"),
         at_least(
@@ -238,14 +246,12 @@ def judge_ports(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
         *(shown(f"remap {r / 1e6:g} ms: job loss", lost[r]) for r in REMAPS_NS[1:]),
     ]
     ours = "job loss " + ", ".join(f"{100 * lost[r]:.0f} % (remap {r / 1e6:g} ms)" for r in REMAPS_NS)
-    note = f"time is scaled: an interval of {effort.job_steps} steps (about 2 ms) stands for the paper's 30 s"
+    note = f"time is scaled: an interval of {SHORT} steps (about 2 ms) stands for the paper's 30 s"
     return Verdict(checks, ours, note, {"remap": [(r / 1e6, lost[r]) for r in REMAPS_NS]})
 
 
 STUDIES = (
-    Study("R16", lambda e: [_cell("clean", e, 1), _cell("t1", e, 1)], judge_t1),
-    Study("R17", lambda e: [_cell("clean", e, 1), _cell("flaps", e, 1)], judge_flaps),
-    Study(
-        "R18", lambda e: [_cell("clean", e, 1), *(_cell("ports", e, 1, r) for r in REMAPS_NS)], judge_ports
-    ),
+    Study("R16", lambda effort: [_cell(case, effort.job_steps, 1) for case in ("clean", "t1")], judge_t1),
+    Study("R17", lambda effort: [_cell(case, SHORT, 1) for case in ("clean", "flaps")], judge_flaps),
+    Study("R18", lambda effort: [_cell("clean", SHORT, 1), *_port_cells()], judge_ports),
 )

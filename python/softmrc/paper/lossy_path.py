@@ -43,20 +43,27 @@ def lossy_path(loss: float, seed: int) -> Measured:
     kind = fabrics.mrc(evs=EVS, backups=EVS)
     work, tasks = greedy_pairs([(0, 1)], 1)
     uplinks = [f"p{PLANE}.t0-0.t1-{k}" for k in range(UPLINKS)]
+    watched = [f"{name}.up" for name in uplinks]
     pilot = fabrics.run(
-        fabric, work, kind, seed=seed, until_ns=PILOT_NS, sample_ns=PILOT_NS // 5, watch_links=uplinks
+        fabric,
+        work,
+        kind,
+        seed=seed,
+        until_ns=PILOT_NS,
+        sample_ns=PILOT_NS // 5,
+        watch_links=watched,
     )
-    sent = _uplink_bytes(pilot)
+    sent = np.asarray(pilot.series["link_bytes"])
     victim = int(np.argmax(sent.sum(axis=0)))
     found = fabrics.run(
-        fabric, work, kind, seed=seed, until_ns=END_NS, sample_ns=SAMPLE_NS, watch_links=uplinks,
+        fabric, work, kind, seed=seed, until_ns=END_NS, sample_ns=SAMPLE_NS, watch_links=watched,
         watch_flows=tasks[0], faults=[Fault(FAULT_NS, "link_loss", uplinks[victim], loss, "up")],
     )  # fmt: skip
     time = np.asarray(found.series["time_ns"])
     flow = np.asarray(found.series["flow_bytes"], dtype=np.float64)[:, 0]
     changes = EvChanges(found.ev_events)
     bad = [t for t in changes.when(state=ASSUMED_BAD, host=0) if t >= FAULT_NS]
-    links = _uplink_bytes(found)
+    links = np.asarray(found.series["link_bytes"], dtype=np.float64)
     after = links[time > FAULT_NS + 1_000_000].sum(axis=0)
     return {
         "bins": [float(b) for b in rebin(flow, BIN)],
@@ -69,11 +76,6 @@ def lossy_path(loss: float, seed: int) -> Measured:
         "drops": int(found.totals["drops_loss"]),
         "totals": {k: int(v) for k, v in found.totals.items()},
     }
-
-
-def _uplink_bytes(found: object) -> np.ndarray:
-    sent = np.asarray(found.series["link_bytes"], dtype=np.float64)  # type: ignore[attr-defined]
-    return sent.reshape(len(sent), UPLINKS, -1)[:, :, 0]
 
 
 def _cells(effort: Effort) -> list[Cell]:

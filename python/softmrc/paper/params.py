@@ -79,7 +79,6 @@ class Effort:
         ring_largest_steps: Ring steps there.
         alltoall_mb: All-to-all sizes; the first is the paper's 16 MB, the last its "largest".
         job_steps: Steps of the synchronous job in an interval.
-        flaps: Link flaps in the background-flap run.
     """
 
     name: str
@@ -96,14 +95,13 @@ class Effort:
     ring_largest_steps: int
     alltoall_mb: tuple[int, ...]
     job_steps: int
-    flaps: int
 
 
 QUICK = Effort(
     name="quick",
     seeds=10,
     seeds_dear=2,
-    incast_ns=10_000_000,
+    incast_ns=30_000_000,
     permutation_ns=2_000_000,
     bin_rtts=200,
     ring_mb=(2, 16, 256, 1024),
@@ -113,8 +111,7 @@ QUICK = Effort(
     ring_largest_mb=4096,
     ring_largest_steps=16,
     alltoall_mb=(16, 128),
-    job_steps=10,
-    flaps=8,
+    job_steps=40,
 )
 
 FULL = Effort(
@@ -131,6 +128,5 @@ FULL = Effort(
     ring_largest_mb=4096,
     ring_largest_steps=126,
     alltoall_mb=(16, 64, 256, 1024),
-    job_steps=30,
-    flaps=40,
+    job_steps=60,
 )

@@ -9,10 +9,12 @@ import numpy as np
 from softmrc.paper import fabrics
 from softmrc.paper.cell import Cell, Measured
 from softmrc.paper.check import Verdict, at_least, between, shown
-from softmrc.paper.flows import greedy_pairs
+from softmrc.paper.flows import send
 from softmrc.paper.params import PARAMS, Effort
 from softmrc.paper.study import Study
+from softmrc.sim.builder import Builder
 from softmrc.sim.config import Fault
+from softmrc.sim.workload import GREEDY
 
 __all__ = ["STUDIES", "cross_traffic", "missing_uplinks"]
 
@@ -21,12 +23,15 @@ PORT_GBPS = 100.0
 WARM_NS = 2_000_000
 END_NS = 5_000_000
 SAMPLE_NS = 100_000
+CROSS = (25.0, 50.0)
+CROSS_QPS = 64
 
 
 def cross_traffic(x_gbps: float, any_plane: bool, seed: int) -> Measured:
-    """Run a pair on 8 planes beside a flow of at most `x_gbps` on plane 1, over one shared T0-T1 link a plane.
+    """Run a pair on 8 planes beside a flow of `x_gbps` on plane 1, over one shared T0-T1 link a plane.
 
-    The other host has only its port on plane 1 and that at `x_gbps`: at most half of the link, its fair share.
+    The other host has only its port on plane 1 and that at `x_gbps`. It sends on many QPs: each keeps at least a
+    packet in flight, so that together they yield little, as a flow outside MRC's congestion control would.
 
     Args:
         x_gbps: Rate offered by the cross flow, 0 for none.
@@ -36,7 +41,7 @@ def cross_traffic(x_gbps: float, any_plane: bool, seed: int) -> Measured:
     faults = [Fault(0, "port_down", f"h1.p{p}") for p in range(2, PLANES + 1)]
     faults.append(Fault(0, "link_rate", "h1.p1", max(x_gbps, 1.0) / PORT_GBPS, "up"))
     pairs = [(0, 2), (1, 3)] if x_gbps else [(0, 2)]
-    return _steady(fabrics.clos(4, PLANES, 2, 1), pairs, faults, any_plane, seed)
+    return _steady(fabrics.clos(4, PLANES, 2, 1), pairs, faults, any_plane, seed, CROSS_QPS)
 
 
 def missing_uplinks(missing: int, any_plane: bool, seed: int) -> Measured:
@@ -48,29 +53,32 @@ def missing_uplinks(missing: int, any_plane: bool, seed: int) -> Measured:
         seed: Of the EVs.
     """
     faults = [Fault(0, "link_down", f"p1.t0-0.t1-{k}") for k in range(missing)]
-    return _steady(fabrics.clos(8, PLANES, 4, 4), [(h, h + 4) for h in range(4)], faults, any_plane, seed)
+    return _steady(fabrics.clos(8, PLANES, 4, 4), [(h, h + 4) for h in range(4)], faults, any_plane, seed, 1)
 
 
 def _steady(
-    fabric: object, pairs: list[tuple[int, int]], faults: list[Fault], any_plane: bool, seed: int
+    fabric: object, pairs: list[tuple[int, int]], faults: list[Fault], any_plane: bool, seed: int, others: int
 ) -> Measured:
-    work, tasks = greedy_pairs(pairs, 1)
-    kind = fabrics.mrc(replace_any_plane=any_plane)
+    builder = Builder()
+    tasks = [
+        [send(builder, *pair, GREEDY, qp=qp) for qp in range(others if n else 1)]
+        for n, pair in enumerate(pairs)
+    ]
+    kind = fabrics.mrc(replace_any_plane=any_plane, qps=others)
     found = fabrics.run(
-        fabric, work, kind, seed=seed, faults=faults, until_ns=END_NS, sample_ns=SAMPLE_NS,
+        fabric, builder.build(), kind, seed=seed, faults=faults, until_ns=END_NS, sample_ns=SAMPLE_NS,
         watch_flows=[t for group in tasks for t in group],
     )  # fmt: skip
     late = np.asarray(found.series["time_ns"]) - SAMPLE_NS >= WARM_NS
     rates = np.asarray(found.series["flow_bytes"], dtype=np.float64)[late].mean(axis=0) * 8 / SAMPLE_NS
     planes = np.asarray(found.series["plane_bytes"], dtype=np.float64)[late].mean(axis=0) * 8 / SAMPLE_NS
     return {
-        "rates": [float(r) for r in rates],
+        "rates": [float(rates[group[0] : group[-1] + 1].sum()) for group in tasks],
         "planes": [float(r) for r in planes],
         "totals": {k: int(v) for k, v in found.totals.items()},
     }
 
 
-CROSS = (25.0, 50.0)
 MISSING = (1, 2)
 
 
