@@ -143,6 +143,12 @@ def _more_lines(document: dict[str, Any]) -> list[str]:
             f"  incident    {_time(row['start_ns'])}: {what}: lost {row['lost_s']:g} s of the job = "
             f"{row['gpu_hours']:g} GPU-hours, {row['energy_kwh']:g} kWh, {row['usd']:g} USD"
         )
+    clean = (cost or {}).get("versus_clean")
+    if clean:
+        lines.append(
+            f"  all of them took {clean['lost_s']:g} s more than without = {clean['gpu_hours']:g} GPU-hours, "
+            f"{clean['energy_kwh']:g} kWh, {clean['usd']:g} USD"
+        )
     if cost and cost.get("note"):
         lines.append(f"  cost        {cost['note']}")
     timing = document.get("timing")

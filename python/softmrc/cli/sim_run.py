@@ -33,6 +33,9 @@ def run(
     ] = None,
     wall_limit: WallLimit = None,
     memory_limit: MemoryLimit = None,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Run it without its incidents, too: their exact cost.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Watch the fabric's invariants all along.")] = False,
     progress: Shown = True,
     timing: Timing = True,
@@ -65,7 +68,14 @@ def run(
         plan = plan_of(loaded, seed=seed, quick=quick)
         limits = Limits(wall_s=wall_limit, max_rss_mib=memory_limit)
         carry_out(
-            plan.within(limits), out=out, json=json, progress=progress, timing=timing, plot=plot, check=check
+            plan.within(limits),
+            out=out,
+            json=json,
+            progress=progress,
+            timing=timing,
+            plot=plot,
+            check=check,
+            clean=clean,
         )
 
 
@@ -93,18 +103,28 @@ def overrides_of(changes: list[str], transport: str) -> dict[str, Any]:
 
 
 def carry_out(
-    plan: Plan, *, out: str, json: bool, progress: bool, timing: bool, plot: bool, check: bool = False
+    plan: Plan,
+    *,
+    out: str,
+    json: bool,
+    progress: bool,
+    timing: bool,
+    plot: bool,
+    check: bool = False,
+    clean: bool = False,
 ) -> None:
     """Run a plan, print and write its result, and end with the exit code that fits.
 
     Raises:
         UsageError: the simulator cannot build the plan, or a file cannot be written.
+        KeyboardInterrupt: the run without incidents was interrupted; there is nothing to write yet.
         typer.Exit: the run is partial.
     """
     from softmrc.sim.result.execute import execute
 
+    clean_end_ns = _clean_end_ns(plan, progress) if clean else None
     with showing(plan, progress) as show:
-        result = execute(plan, progress=show, check=check)
+        result = execute(plan, progress=show, check=check, clean_end_ns=clean_end_ns)
     document = result.document(timing=timing)
     if out:
         _write(plan, result, Path(out), timing=timing, plot=plot)
@@ -122,6 +142,20 @@ def carry_out(
     if result.outcome.stopped == "stuck":
         note("softmrc sim: tasks are left that nothing will ever finish; see tasks and packets of the result")
         raise typer.Exit(FAILED)
+
+
+def _clean_end_ns(plan: Plan, progress: bool) -> int | None:
+    """Return when the run is done without its incidents; none if it has none, or is not done then either."""
+    from softmrc.sim.result.execute import execute
+
+    without = plan.clean
+    if len(without.faults) == len(plan.faults):
+        return None
+    with showing(without, progress) as show:
+        result = execute(without, progress=show)
+    if result.outcome.stopped == "interrupted":
+        raise KeyboardInterrupt
+    return result.end_ns if result.outcome.stopped == "done" else None
 
 
 def _write(plan: Plan, result: Result, folder: Path, *, timing: bool, plot: bool) -> None:

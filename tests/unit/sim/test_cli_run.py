@@ -73,6 +73,16 @@ def test_thirty_seeds_differ_and_say_which_they_are(small: str) -> None:
     assert len({made["completion_us"]["all"]["mean"] for made in ran}) > 20
 
 
+def test_the_same_run_without_incidents_tells_their_cost(small: str) -> None:
+    made = json.loads(run("run", small, "--json", "--clean", "--set", "cost.gpus=3600").stdout)
+    without = json.loads(run("run", small, "--json", "--set", "fault=[]").stdout)
+    cost = made["cost"]["versus_clean"]
+    assert cost["clean_end_ns"] == without["end_ns"]
+    assert cost["lost_s"] == pytest.approx((made["end_ns"] - without["end_ns"]) / 1e9)
+    assert cost["gpu_hours"] == pytest.approx(cost["lost_s"], rel=1e-5)
+    assert without["cost"] is None
+
+
 def test_json_is_the_document(small: str) -> None:
     made = json.loads(run("run", small, "--quick", "--json", "--no-progress").stdout)
     assert made["format"] == "softmrc-sim-1"

@@ -68,6 +68,11 @@ class Plan:
         payload: int = self.transport.mss if isinstance(self.transport, Tcp) else self.transport.mtu
         return int((-(-self.workload.size // payload)).sum())
 
+    @property
+    def clean(self) -> Plan:
+        """The same run without its incidents: what is broken before the first packet stays broken."""
+        return replace(self, faults=[f for f in self.faults if f.at_ns <= 0], pcap_links=())
+
     def within(self, limits: Limits) -> Plan:
         """Return the same run with tighter limits: what `limits` leaves open stays."""
         mine = self.limits
@@ -114,13 +119,20 @@ def plan_of(scenario: Scenario, *, seed: int | None = None, quick: bool = False)
     )
 
 
-def execute(plan: Plan, *, progress: Callable[[Progress], None] | None = None, check: bool = False) -> Result:
+def execute(
+    plan: Plan,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+    check: bool = False,
+    clean_end_ns: int | None = None,
+) -> Result:
     """Carry out a run on one core and return what came of it.
 
     Args:
         plan: the run.
         progress: called about once a second.
         check: watch the invariants of the fabric all along (slower).
+        clean_end_ns: when `plan.clean` was done, for the cost.
 
     Raises:
         UsageError: the simulator cannot build what the plan asks for.
@@ -153,5 +165,6 @@ def execute(plan: Plan, *, progress: Callable[[Progress], None] | None = None, c
         workload=plan.workload,
         faults=plan.faults,
         rates=plan.rates,
+        clean_end_ns=clean_end_ns,
         quick=plan.quick,
     )

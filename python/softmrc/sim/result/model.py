@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from softmrc.sim.result import flows, network, operations, paths, series
 from softmrc.sim.result.cost import Rates, of_incidents
 from softmrc.sim.result.curve import RateCurve, from_samples
-from softmrc.sim.result.incidents import FaultLike, conditions, incidents
+from softmrc.sim.result.incidents import FaultLike, Incident, conditions, incidents
 from softmrc.sim.result.job import step_curve, steps_section
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class Result:
     workload: Workload
     faults: Sequence[FaultLike] = ()
     rates: Rates = field(default_factory=Rates)
+    clean_end_ns: int | None = None
+    """When the same run without incidents was done; none if it was not made, or not to its end."""
     quick: bool = False
 
     @property
@@ -87,6 +89,15 @@ class Result:
         found = incidents(self.faults, self.end_ns)
         if not found:
             return None
+        return {**self._incidents(found), "versus_clean": self._versus_clean()}
+
+    def _versus_clean(self) -> dict[str, Any] | None:
+        if self.clean_end_ns is None or self.outcome.stopped != "done":
+            return None
+        lost_s = max(0, self.end_ns - self.clean_end_ns) / 1e9
+        return {"clean_end_ns": self.clean_end_ns, "lost_s": lost_s, **self.rates.of(lost_s, self.hosts)}
+
+    def _incidents(self, found: list[Incident]) -> dict[str, Any]:
         curve = self.curve()
         if curve is None or curve.bins == 0:
             note = (
