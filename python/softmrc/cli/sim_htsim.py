@@ -21,7 +21,7 @@ def htsim(
     planes: Annotated[
         int, typer.Option(help="So many such fabrics side by side, each at 1/planes of the rate.")
     ] = 1,
-    transport: Annotated[str, typer.Option(help="mrc, rocev2 or tcp.")] = "mrc",
+    transport: Annotated[str, typer.Option(help="As mrc, mrc:no-trimming, rocev2:16qp, tcp:dctcp.")] = "mrc",
     paths: Annotated[int, typer.Option(help="EVs a flow sprays over (mrc).")] = 64,
     qps: Annotated[int, typer.Option(help="QPs for each pair of hosts.")] = 1,
     end_us: Annotated[float | None, typer.Option("--end", help="Stop at this simulated time, us.")] = None,

@@ -22,7 +22,9 @@ __all__ = ["carry_out", "list_scenarios", "overrides_of", "run"]
 
 def run(
     scenario: Annotated[str, typer.Argument(help="A built-in scenario's name, or a TOML file.")],
-    transport: Annotated[str, typer.Option(help="mrc, rocev2 or tcp; the scenario's own by default.")] = "",
+    transport: Annotated[
+        str, typer.Option(help="As mrc, mrc:no-trimming, rocev2:16qp-nopfc, tcp:dctcp; docs/sim.md has all.")
+    ] = "",
     seed: Seed = None,
     json: Json = False,
     out: Out = "",
@@ -50,7 +52,7 @@ def run(
 
     \b
     softmrc sim run two-hosts
-    softmrc sim run incast-victim --transport rocev2 --seed 7 --out result
+    softmrc sim run incast-victim --transport rocev2:8qp-nodcqcn --seed 7 --out result
     softmrc sim run my.toml --set transport.qps=8 --set queues.trim_bytes=0 --json
     softmrc sim run full-131072 --quick --wall-limit 600
 
@@ -62,10 +64,12 @@ def run(
 
         if out:
             prepare(out)
+        from softmrc.sim.overrides import expanded, label_of
         from softmrc.sim.scenario import Scenario
 
-        loaded = Scenario.load(scenario, overrides=overrides_of(change or [], transport), quick=quick)
-        plan = plan_of(loaded, seed=seed, quick=quick)
+        overrides = overrides_of(change or [], transport)
+        loaded = Scenario.load(scenario, overrides=expanded(overrides), quick=quick)
+        plan = plan_of(loaded, seed=seed, quick=quick, label=label_of(overrides))
         limits = Limits(wall_s=wall_limit, max_rss_mib=memory_limit)
         carry_out(
             plan.within(limits),

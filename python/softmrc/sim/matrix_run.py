@@ -16,9 +16,8 @@ from softmrc.sim.result.execute import Limits, Plan
 if TYPE_CHECKING:
     from softmrc.sim.config import Clos, Transport
 
-__all__ = ["TRANSPORTS", "MatrixRun", "full_two_tier"]
+__all__ = ["MatrixRun", "full_two_tier"]
 
-TRANSPORTS = ("mrc", "rocev2", "tcp")
 DEFAULT_MBPS = 400_000
 LINK_NS = 1_000
 """One way, as htsim's own topology files have it; their switches forward in no time."""
@@ -98,6 +97,7 @@ class MatrixRun:
             topology=fabric,
             workload=workload,
             transport=self._transport(),
+            label=self.transport,
             queues=Queues() if queue is None else Queues(data_bytes=queue),
             faults=matrix_faults(read, fabric),
             seed=self.seed,
@@ -129,12 +129,8 @@ class MatrixRun:
         return read.fabric, read.queue_bytes
 
     def _transport(self) -> Transport:
-        from softmrc.sim.config import Mrc, Rocev2, Tcp
+        from softmrc.sim.ablations import changes_of, transport_of
 
-        if self.transport == "mrc":
-            return Mrc(qps=self.qps, evs=self.paths)
-        if self.transport == "rocev2":
-            return Rocev2(qps=self.qps)
-        if self.transport == "tcp":
-            return Tcp(qps=self.qps)
-        raise UsageError(f"no transport {self.transport!r}; there is {', '.join(TRANSPORTS)}")
+        kind, _ = changes_of(self.transport)
+        settings = {"qps": self.qps, **({"evs": self.paths} if kind == "mrc" else {})}
+        return transport_of(self.transport, **settings)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from softmrc.errors import MrcError
+from softmrc.sim.overrides import expanded, label_of
 from softmrc.sim.result.execute import Limits, execute, plan_of
 from softmrc.sim.result.files import parquet_bytes, to_json
 from softmrc.sim.result.model import FORMAT
@@ -51,8 +52,9 @@ def _run_cell(scenario: str, cell: Cell, quick: bool, limits: Limits, index: int
     from softmrc.sim.scenario import Scenario
 
     try:
-        loaded = Scenario.load(scenario, overrides=dict(cell.overrides), quick=quick)
-        result = execute(plan_of(loaded, seed=cell.seed, quick=quick).within(limits))
+        loaded = Scenario.load(scenario, overrides=expanded(cell.overrides), quick=quick)
+        plan = plan_of(loaded, seed=cell.seed, quick=quick, label=label_of(cell.overrides))
+        result = execute(plan.within(limits))
     except MrcError as error:
         return Done(index=index, key=key, text="", error=str(error))
     return Done(index=index, key=key, text=to_json(result.document(timing=False)))
@@ -123,7 +125,7 @@ def _keys(sweep: Sweep) -> list[str]:
     made = []
     for cell in sweep.cells:
         if cell.case not in of_case:
-            loaded = Scenario.load(sweep.scenario, overrides=dict(cell.overrides), quick=sweep.quick)
+            loaded = Scenario.load(sweep.scenario, overrides=expanded(cell.overrides), quick=sweep.quick)
             of_case[cell.case] = loaded.settings()
         made.append(key_of({"quick": sweep.quick, **of_case[cell.case]}, cell.seed))
     return made

@@ -98,6 +98,16 @@ def test_values_and_transport_can_be_changed(small: str) -> None:
     assert made["planes"] == 1
 
 
+def test_ablations_are_transports(small: str) -> None:
+    ran = run(
+        "run", small, "--json", "--quick", "--transport", "mrc:no-trimming+2qp", "--set", "transport.qps=4"
+    )
+    made = json.loads(ran.stdout)
+    assert made["transport"] == "mrc:no-trimming+2qp"
+    chosen = made["settings"]["transport"]
+    assert (chosen["name"], chosen["trimming"], chosen["qps"]) == ("mrc", False, 4)
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -105,6 +115,7 @@ def test_values_and_transport_can_be_changed(small: str) -> None:
         (["{small}", "--set", "transport.qp=4"], "did you mean qps"),
         (["{small}", "--set", "fabric"], "--set takes KEY=VALUE"),
         (["{small}", "--transport", "quic"], "mrc, rocev2, tcp"),
+        (["{small}", "--transport", "mrc:fast"], "no option 'fast' of mrc"),
         (["{small}", "--set", "fault.0.target=p9.t0-0.t1-0"], "p9"),
     ],
 )

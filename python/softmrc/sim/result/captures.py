@@ -31,7 +31,7 @@ def write_captures(result: Result, folder: Path) -> list[Path]:
     for record in result.outcome.pcap:
         frame = Frame.of(record)
         name = result.outcome.link_name(frame.port)
-        of_link.setdefault(name, []).append(packet_of(frame, result.transport))
+        of_link.setdefault(name, []).append(packet_of(frame, result.transport.partition(":")[0]))
     made = []
     for name, packets in sorted(of_link.items()):
         made.append(folder / file_name(name))

@@ -56,6 +56,8 @@ class Plan:
     rates: Rates = field(default_factory=Rates)
     limits: Limits = field(default_factory=Limits)
     quick: bool = False
+    label: str = ""
+    """Of the transport, where its name alone does not say it: "mrc:no-trimming"."""
 
     @property
     def packets(self) -> int | None:
@@ -85,13 +87,14 @@ class Plan:
         )
 
 
-def plan_of(scenario: Scenario, *, seed: int | None = None, quick: bool = False) -> Plan:
+def plan_of(scenario: Scenario, *, seed: int | None = None, quick: bool = False, label: str = "") -> Plan:
     """Return the run that a scenario describes.
 
     Args:
         scenario: as loaded.
         seed: of workload, hashes and choices; the scenario's own without it.
         quick: whether the scenario was loaded with its [quick] table, for the result.
+        label: name of the transport with its options, for the result.
 
     Raises:
         UsageError: the workload or a rate is impossible.
@@ -116,6 +119,7 @@ def plan_of(scenario: Scenario, *, seed: int | None = None, quick: bool = False)
         rates=Rates.from_table(scenario.cost),
         limits=Limits(wall_s=stop.wall_s, max_rss_mib=stop.max_rss_mib),
         quick=quick,
+        label=label,
     )
 
 
@@ -159,7 +163,7 @@ def execute(
     )
     return Result(
         name=plan.name,
-        transport=plan.transport.name,
+        transport=plan.label or plan.transport.name,
         settings=plan.settings,
         outcome=outcome,
         workload=plan.workload,

@@ -125,7 +125,7 @@ class Result:
             "quick": self.quick,
             "partial": self.partial,
             "stopped": out.stopped,
-            "sim_ns": int(out.sim_ns),
+            "sim_ns": max(int(out.sim_ns), self.end_ns),
             "end_ns": self.end_ns,
             "hosts": self.hosts,
             "planes": self.planes,
