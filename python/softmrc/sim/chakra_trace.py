@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ _INTEGERS = (
     "comm_priority",
 )
 _TEXTS = ("pg_name",)
+_SPACE = re.compile(r"\s*")
 _MOST = (1 << 63) - 1
 
 
@@ -200,13 +202,19 @@ def _from_json(raw: bytes, path: Path) -> Iterator[TraceNode]:
 def _json_values(raw: bytes, path: Path) -> Iterator[Any]:
     try:
         text = raw.decode("utf-8")
-        decoder, at = json.JSONDecoder(), 0
-        while text[at:].strip():
-            at += len(text[at:]) - len(text[at:].lstrip())
+        decoder, at = json.JSONDecoder(), _begin(text, 0)
+        while at < len(text):
             value, at = decoder.raw_decode(text, at)
             yield value
+            at = _begin(text, at)
     except (UnicodeDecodeError, json.JSONDecodeError) as e:
         raise UsageError(f"{path}: not JSON: {e}") from None
+
+
+def _begin(text: str, at: int) -> int:
+    """Return where the next value begins."""
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _from_workload_graph(item: dict[str, Any], path: Path) -> TraceNode:

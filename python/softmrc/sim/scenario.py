@@ -282,7 +282,7 @@ def _transport(table: dict[str, Any]) -> Transport:
     So that another transport can be chosen by name alone, what only one of them knows stands in its own table.
     """
     name = table.pop("name", "mrc")
-    if name not in _TRANSPORTS:
+    if name not in tuple(_TRANSPORTS):
         raise UsageError(f"transport.name = {name!r}: {', '.join(_TRANSPORTS)}")
     own = {t: mapping(table.pop(t, {}), f"transport.{t}") for t in _TRANSPORTS}
     for other, values in own.items():

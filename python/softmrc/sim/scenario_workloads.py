@@ -272,9 +272,9 @@ def make_workload(table: Mapping[str, Any], place: Place) -> Workload:
 
 def _make(table: Mapping[str, Any], place: Place) -> Workload:
     kind = table.get("kind")
-    if kind in _FILES:
+    if isinstance(kind, str) and kind in _FILES:
         rest = {k: v for k, v in table.items() if k != "kind"}
-        return read_table(_FILES[str(kind)], rest, str(kind)).workload(place)
+        return read_table(_FILES[kind], rest, kind).workload(place)
     b = Builder()
     _read(table).add(b, place)
     return b.build()
