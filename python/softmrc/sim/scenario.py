@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from softmrc.errors import UsageError
+from softmrc.sim.ablations import changes_of
 from softmrc.sim.config import Clos, Fault, Graph, Mrc, Queues, Rocev2, Tcp, Topology, Transport
 from softmrc.sim.fault_plan import plan_faults
 from softmrc.sim.graph_file import load_toml, read_graph
@@ -279,22 +280,23 @@ def _topology(table: dict[str, Any], folder: Path) -> Topology:
 def _transport(table: dict[str, Any]) -> Transport:
     """Read [transport]: name and keys of that transport, else its keys in [transport.NAME].
 
-    So that another transport can be chosen by name alone, what only one of them knows stands in its own table.
+    So that another transport can be chosen by name alone, what only one of them knows stands in its own table. A name
+    may carry options ("mrc:no-trimming", "rocev2:16qp"), which win over both.
     """
     name = table.pop("name", "mrc")
-    if name not in tuple(_TRANSPORTS):
-        raise UsageError(f"transport.name = {name!r}: {', '.join(_TRANSPORTS)}")
+    if not isinstance(name, str):
+        raise UsageError(f"transport.name is a text, for instance mrc, not {name!r}")
+    kind, options = changes_of(name)
     own = {t: mapping(table.pop(t, {}), f"transport.{t}") for t in _TRANSPORTS}
     for other, values in own.items():
         read_table(_TRANSPORTS[other], values, f"transport.{other}")
-    known = {f.name for f in fields(_TRANSPORTS[name])}
+    known = {f.name for f in fields(_TRANSPORTS[kind])}
     for key in table:
         owners = [t for t, cls in _TRANSPORTS.items() if key in {f.name for f in fields(cls)}]
         if key not in known and owners:
-            raise UsageError(
-                f"transport.{key} is for {' and '.join(owners)}, not for {name}; write it under [transport.{owners[0]}]"
-            )
-    return read_table(_TRANSPORTS[name], {**own[name], **table}, "transport")
+            where = f"write it under [transport.{owners[0]}]"
+            raise UsageError(f"transport.{key} is for {' and '.join(owners)}, not for {kind}; {where}")
+    return read_table(_TRANSPORTS[kind], {**own[kind], **table, **options}, "transport")
 
 
 def _cost(table: dict[str, Any]) -> dict[str, Any]:

@@ -103,6 +103,8 @@ stop = { until_ns = "9 us" }
     assert (small.stop.until_ns, small.stop.wall_s) == (9000, 10.0)
     other = Scenario.load(path, overrides={"transport.name": "rocev2", "transport.qps": 16})
     assert other.transport == Rocev2(qps=16, rto_ns=2_000_000)
+    without = Scenario.load(path, overrides={"transport.name": "mrc:no-trimming+8qp"})
+    assert without.transport == Mrc(qps=8, evs=16, tail_timer_ns=100_000, trimming=False)
 
 
 def test_overrides_reach_everything() -> None:
@@ -168,7 +170,9 @@ def test_settings_are_json_and_tell_runs_apart(tmp_path: Path) -> None:
         ({"fabric": {"hosts": 8, "switch_ns": "0.3 ns"}}, "no whole number of the smallest unit"),
         ({"queues": {"ecn_min": "2 MB", "ecn_max": "1 MB"}}, r"\[queues\] ecn_min is above ecn_max"),
         ({"queues": {"pfc": 1}}, "queues.pfc is true or false, not 1"),
-        ({"transport": {"name": "quic"}}, "transport.name = 'quic': mrc, rocev2, tcp"),
+        ({"transport": {"name": "quic"}}, "no transport 'quic'; there is mrc, rocev2, tcp"),
+        ({"transport": {"name": "mrc:no-brakes"}}, "no option 'no-brakes' of mrc"),
+        ({"transport": {"name": 5}}, "transport.name is a text"),
         ({"transport": {"evz": 4}}, "transport.evz is unknown; did you mean evs"),
         ({"transport": {"dcqcn": True}}, r"transport.dcqcn is for rocev2, not for mrc.*\[transport.rocev2\]"),
         ({"transport": {"rocev2": {"rto": 4}}}, "transport.rocev2.rto is unknown; did you mean rto_ns"),
