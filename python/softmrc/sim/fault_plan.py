@@ -123,6 +123,8 @@ class FaultPlan:
             raise UsageError(
                 f"duration_ns = {self.duration_ns} does not end before the next, {self.every_ns} ns later"
             )
+        if self.poisson and ((self.until_ns or 0) - self.at_ns) // (self.every_ns or 1) > _MOST:
+            raise UsageError(f"until_ns = {self.until_ns}: more than {_MOST} faults; lengthen every_ns")
         if self.poisson and (self.until_ns or 0) <= self.at_ns:
             raise UsageError(f"until_ns = {self.until_ns}: after at_ns = {self.at_ns}")
 
