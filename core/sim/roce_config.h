@@ -18,6 +18,9 @@ struct RoceConfig {
   double window_factor = 0;
   int64_t rto_ns = 1'000'000;  // acknowledgement timer; doubles with every timeout in a row
   uint32_t retry_limit = 7;    // timeouts in a row before the QP fails (InfiniBand: three bits)
+  // False: only the timer repairs, as paper-results B.7 infers of the NICs that were measured (1 to 2 ms a
+  // lost packet).
+  bool heed_naks = true;
   // RC responders answer in the QP's own traffic class; CNPs always go in the control class.
   bool acks_in_control = false;
   uint8_t data_dscp = 26, cnp_dscp = 48;  // what NIC guides set up

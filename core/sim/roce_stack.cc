@@ -244,7 +244,7 @@ void RoceStack::ack_in(Ps now, uint32_t flow, uint64_t psn, bool nak) {
   const bool progress =
       t.qp.ack(messages_, psn, [this, now](TaskId task) { env_.tasks.on_acked(task, now); });
   // A NAK of an older gap than the one that is being repaired says nothing new.
-  const bool back = nak && psn == t.qp.una() && t.qp.outstanding();
+  const bool back = nak && config_.heed_naks && psn == t.qp.una() && t.qp.outstanding();
   if (nak) ++n_.nacks;
   if (back) {
     t.qp.rewind();

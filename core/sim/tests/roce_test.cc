@@ -159,6 +159,20 @@ TEST_CASE("roce: loss is repaired by NAK and by timer, and every message arrives
   CHECK_EQ(n.qp_errors, uint64_t{0});
 }
 
+TEST_CASE("roce: without heeding NAKs only the timer repairs") {
+  Workload w;
+  for (int i = 0; i < 10; ++i) send(w, 0, 1, 100'000);
+  RunSpec s = run_spec(star(2), w);
+  s.faults = {fault(FaultKind::link_loss, 1, 0.01, 0, 2)};
+  RoceConfig deaf = plain_roce();
+  deaf.heed_naks = false;
+  const RoceRun quick(s, plain_roce()), slow(s, deaf);
+  REQUIRE(quick.done() && slow.done());
+  CHECK(slow.sim.totals().nacks > 0);
+  CHECK_EQ(slow.sim.totals().rtx_inferred, uint64_t{0});
+  CHECK(slow.acked(9) >= from_ns(1'000'000) && quick.acked(9) < slow.acked(9));
+}
+
 TEST_CASE("roce: a lost last packet waits for the timer") {
   Workload w;
   send(w, 0, 1, 4096);
