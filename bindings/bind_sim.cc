@@ -249,7 +249,7 @@ nb::dict SimRun::ev_events() const {
 }
 
 // (time in ps, port, src host, dst host, plane, tag, dscp, ecn, payload bytes, wire bytes, uSIDs left, header
-// bytes)
+// bytes, UDP length before it was trimmed or 0, all that the simulation keeps of headers)
 nb::list SimRun::pcap() const {
   nb::list out;
   for (const sim::PcapRecord& r : sim_.pcap()) {
@@ -258,7 +258,9 @@ nb::list SimRun::pcap() const {
     for (uint8_t i = f.hop; i < f.sid_count; ++i) sids.append(f.sids[i]);
     out.append(nb::make_tuple(r.at, r.port, f.src, f.dst, f.plane, f.tag, f.dscp, static_cast<uint8_t>(f.ecn),
                               f.payload, f.size, sids,
-                              nb::bytes(reinterpret_cast<const char*>(f.head), f.head_len)));
+                              nb::bytes(reinterpret_cast<const char*>(f.head), f.head_len),
+                              f.trim == sim::Trim::none ? uint16_t{0} : f.full_udp,
+                              nb::bytes(reinterpret_cast<const char*>(f.head), sizeof f.head)));
   }
   return out;
 }

@@ -33,6 +33,7 @@ inline void trim(Frame& f, const QueueRules& r, bool last_hop) {
   f.trim = last_hop ? Trim::trimmed_lasthop : Trim::trimmed;
   f.dscp = last_hop ? r.trimmed_lasthop_dscp : r.trimmed_dscp;
   f.cls = Class::control;
+  f.full_udp = static_cast<uint16_t>(8 + f.head_len + f.payload + wire::pad_bytes(f.payload) + 4);
   f.head_len = f.trim_len;
   f.payload = 0;
   f.size = kWireOverhead + f.trim_len;

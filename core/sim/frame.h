@@ -35,10 +35,10 @@ struct alignas(64) Frame {
   uint16_t payload = 0;  // bytes
   uint8_t head_len = 0;  // of `head`
   uint8_t dscp = 0;
-  uint8_t trim_len = 0;  // header bytes that a trimming switch keeps
-  uint8_t kind = 0;      // baselines: their own packet type
-  uint16_t spare = 0;
-  uint32_t flow = 0;  // baselines: their own flow number
+  uint8_t trim_len = 0;   // header bytes that a trimming switch keeps
+  uint8_t kind = 0;       // baselines: their own packet type
+  uint16_t full_udp = 0;  // trimmed: UDP length before the cut, which the header goes on saying
+  uint32_t flow = 0;      // baselines: their own flow number
   // --- what hosts read
   alignas(64) uint8_t head[64] = {};
 };
