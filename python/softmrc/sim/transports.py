@@ -21,7 +21,7 @@ class Mrc:
     Attributes:
         qps: QPs between two hosts; messages go over them in turn unless their task names one.
         evs, backups: EVs of a QP over all planes; a random subset of the paths, equally many in each plane.
-        mtu: payload bytes a packet: 256, 512, 1024, 2048, 4096 or any multiple of 64.
+        mtu: payload bytes a packet, a multiple of 64 to 8960.
         mode: "srv6" = uSID lists, "stev" = EV bits read by switches, "ecmp" = hashed by switches.
         cc, cc_config, policy: as in QP attributes; names of the registries.
         trimming: data is trimmable, trims come back as NACKs.
@@ -82,7 +82,7 @@ class Mrc:
             ("qps", 1, 4096),
             ("evs", 1, 4096),
             ("backups", 0, 4096),
-            ("mtu", 256, 9216),
+            ("mtu", 256, 8960),
             ("mpr", 1, 255),
             ("max_wimm", 1, 1024),
             ("base_rtt_ns", 1, 10**10),
