@@ -18,14 +18,13 @@ __all__ = ["eta_s", "line_of", "showing"]
 _QUIET_S = 10.0
 
 
-def eta_s(progress: Progress, until_ns: int | None, packets: int | None) -> float | None:
-    """Return how many seconds are left, judged by the simulated time or the packets to go; none if neither is known."""
+def eta_s(progress: Progress, until_ns: int | None, frames: int | None) -> float | None:
+    """Return how many seconds are left, judged by the simulated time or the frames to go; none if neither is known."""
     left = []
     if until_ns and progress.sim_ns:
         left.append(progress.wall_s * (until_ns - progress.sim_ns) / progress.sim_ns)
-    if packets and progress.packets:
-        # Packets of compute phases to come are counted, their time is not: a job's ETA is a lower bound at first.
-        left.append(progress.wall_s * max(0, packets - progress.packets) / progress.packets)
+    if frames and progress.packets:
+        left.append(progress.wall_s * max(0, frames - progress.packets) / progress.packets)
     return max(0.0, min(left)) if left else None
 
 
@@ -42,14 +41,14 @@ def _time(ns: float) -> str:
     return f"{ns:.0f} ns"
 
 
-def line_of(name: str, progress: Progress, until_ns: int | None, packets: int | None) -> str:
-    """Return the line: simulated time, its pace, packets a second, tasks, time left."""
+def line_of(name: str, progress: Progress, until_ns: int | None, frames: int | None) -> str:
+    """Return the line: simulated time, its pace, frames a second, tasks, time left."""
     wall = max(progress.wall_s, 1e-9)
-    left = eta_s(progress, until_ns, packets)
+    left = eta_s(progress, until_ns, frames)
     parts = [
         f"{name}: {_time(progress.sim_ns)} simulated",
         f"{_time(progress.sim_ns / wall)}/s",
-        f"{progress.packets / wall / 1e3:,.0f} k packets/s",
+        f"{progress.packets / wall / 1e3:,.0f} k frames/s",
         f"tasks {progress.tasks_done:,}/{progress.tasks_total:,}",
         f"{_clock(progress.wall_s)} gone",
         f"{_clock(left)} left" if left is not None else "no end known",
@@ -63,14 +62,14 @@ def showing(plan: Plan, wanted: bool) -> Iterator[Callable[[Progress], None] | N
     if not wanted:
         yield None
         return
-    packets = plan.packets
+    frames = plan.frames
     if not sys.stderr.isatty():
         last = [0.0]
 
         def plainly(progress: Progress) -> None:
             if progress.wall_s - last[0] >= _QUIET_S:
                 last[0] = progress.wall_s
-                note(line_of(plan.name, progress, plan.until_ns, packets))
+                note(line_of(plan.name, progress, plan.until_ns, frames))
 
         yield plainly
         return
@@ -81,9 +80,7 @@ def showing(plan: Plan, wanted: bool) -> Iterator[Callable[[Progress], None] | N
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
 
         def lively(progress: Progress) -> None:
-            live.update(
-                Text(line_of(plan.name, progress, plan.until_ns, packets), no_wrap=True), refresh=True
-            )
+            live.update(Text(line_of(plan.name, progress, plan.until_ns, frames), no_wrap=True), refresh=True)
 
         yield lively
 

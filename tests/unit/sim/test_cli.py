@@ -147,7 +147,7 @@ def test_the_time_left_is_judged_by_time_or_packets() -> None:
 
 def test_the_line_has_time_pace_and_eta() -> None:
     line = line_of("x", progress(packets=2_000_000), 1_000_000, None)
-    for part in ("500.000 us simulated", "250.000 us/s", "1,000 k packets/s", "tasks 3/10", "0:02 left"):
+    for part in ("500.000 us simulated", "250.000 us/s", "1,000 k frames/s", "tasks 3/10", "0:02 left"):
         assert part in line
     assert "no end known" in line_of("x", progress(), None, None)
 

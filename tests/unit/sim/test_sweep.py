@@ -8,12 +8,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.unit.sim.small import GREEDY, write
+from tests.unit.sim.small import GREEDY, SMALL, write
 from typer.testing import CliRunner
 
 from softmrc.cli.app import app
 from softmrc.errors import UsageError
-from softmrc.sim.result.execute import Limits
+from softmrc.sim.overrides import expanded
+from softmrc.sim.result.execute import Limits, execute, plan_of
+from softmrc.sim.scenario import Scenario
 from softmrc.sim.sweep import TABLE, Done, key_of, run_sweep
 from softmrc.sim.sweep_engine import workers
 from softmrc.sim.sweep_file import Sweep
@@ -149,3 +151,16 @@ def test_the_command(tmp_path: Path) -> None:
     drawn = CliRunner().invoke(app, ["plot", str(tmp_path / "o" / TABLE), "--metric", "goodput_gbps"])
     assert drawn.exit_code == 0
     assert (tmp_path / "o" / "sweep.svg").exists()
+
+
+@pytest.mark.parametrize("name", ["mrc", "tcp:dctcp"])
+def test_the_frames_of_a_run_are_about_as_many_as_expected(tmp_path: Path, name: str) -> None:
+    overrides = expanded(
+        {"transport.name": name, "transport.mrc.evs": 16, "fault": [], "workload.size": "1 MB"}
+    )
+    text = SMALL.replace("[transport]\nevs = 16\n", "")
+    plan = plan_of(Scenario.load(write(tmp_path, text), overrides=overrides))
+    sent = execute(plan).outcome.totals["frames_sent"]
+    assert plan.frames == pytest.approx(sent, rel=0.15)
+    endless = plan_of(Scenario.load(write(tmp_path, GREEDY)))
+    assert endless.frames is None

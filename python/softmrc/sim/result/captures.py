@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,11 +28,14 @@ def write_captures(result: Result, folder: Path) -> list[Path]:
         UsageError: a simulated time that a capture cannot hold.
         OSError: the disk is full.
     """
+    settings = result.settings.get("transport")
+    mss = int(settings.get("mss", 4096)) if isinstance(settings, Mapping) else 4096
+    kind = result.transport.partition(":")[0]
     of_link: dict[str, list[Packet]] = {}
     for record in result.outcome.pcap:
         frame = Frame.of(record)
         name = result.outcome.link_name(frame.port)
-        of_link.setdefault(name, []).append(packet_of(frame, result.transport.partition(":")[0]))
+        of_link.setdefault(name, []).append(packet_of(frame, kind, mss))
     made = []
     for name, packets in sorted(of_link.items()):
         made.append(folder / file_name(name))

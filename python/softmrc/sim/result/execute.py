@@ -60,15 +60,25 @@ class Plan:
     """Of the transport, where its name alone does not say it: "mrc:no-trimming"."""
 
     @property
-    def packets(self) -> int | None:
-        """Data packets all sends that end take without losses; none if one never ends."""
-        from softmrc.sim.config import Tcp
+    def frames(self) -> int | None:
+        """About how many frames hosts send until all is done, acknowledgements included; none if a send never ends.
+
+        For the time that is left: it knows nothing of what is sent again.
+        """
+        from softmrc.sim.config import Mrc, Tcp
         from softmrc.sim.workload import GREEDY
 
-        if bool((self.workload.size == GREEDY).any()):
+        sizes = self.workload.size
+        if bool((sizes == GREEDY).any()):
             return None
-        payload: int = self.transport.mss if isinstance(self.transport, Tcp) else self.transport.mtu
-        return int((-(-self.workload.size // payload)).sum())
+        chosen = self.transport
+        payload: int = chosen.mss if isinstance(chosen, Tcp) else chosen.mtu
+        # Measured shares of frames without data, and one a message.
+        answers = 1 / 2 if isinstance(chosen, Tcp) else 1 / 16
+        if isinstance(chosen, Mrc):
+            answers = payload / max(chosen.sack_bytes, payload)
+        packets = int((-(-sizes // payload)).sum())
+        return packets + int(packets * answers) + int((sizes > 0).sum())
 
     @property
     def clean(self) -> Plan:

@@ -28,7 +28,7 @@ class Packet(NamedTuple):
     """One packet as a link carried it."""
 
     at_ns: int
-    """When its first bit left, ns of simulated time."""
+    """When its last bit left, ns of simulated time."""
     data: bytes
     """Its first bytes, from the outermost header on."""
     length: int
