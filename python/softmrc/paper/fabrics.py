@@ -6,7 +6,7 @@ across a T1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from softmrc.paper.params import PARAMS
@@ -77,14 +77,37 @@ def mrc(**changes: Any) -> Mrc:
     return Mrc(**(settings | changes))
 
 
-def roce(qps: int, dcqcn: bool, pfc: bool = True) -> Rocev2:
-    """Return RoCEv2 with go-back-N and the common parameters."""
+def dcqcn_config(gbps: float = LINE_C_GBPS) -> dict[str, float]:
+    """Return DCQCN's published parameters at a line rate, by the names the baseline has for them."""
+    scale = gbps / PARAMS.dcqcn_published_gbps
+    return {
+        "ai_mbps": PARAMS.dcqcn_ai_mbps * scale,
+        "hai_mbps": PARAMS.dcqcn_hai_mbps * scale,
+        "byte_counter": round(PARAMS.dcqcn_byte_counter * scale),
+    }
+
+
+def roce(qps: int, dcqcn: bool, pfc: bool = True, gains: Mapping[str, float] | None = None) -> Rocev2:
+    """Return RoCEv2 with go-back-N and the common parameters; `gains` replace some of DCQCN's."""
+    config = dcqcn_config() | dict(gains or {}) if dcqcn else {}
     return Rocev2(
-        qps=qps,
-        mtu=PARAMS.mtu,
-        pfc=pfc,
-        dcqcn=dcqcn,
-        rto_ns=PARAMS.roce_rto_ns,
+        qps=qps, mtu=PARAMS.mtu, pfc=pfc, dcqcn=dcqcn, dcqcn_config=config, rto_ns=PARAMS.roce_rto_ns
+    )
+
+
+def queues_of(kind: Transport) -> Queues:
+    """Return the switch queues of a transport: UEC's for MRC, DCQCN's published marking for RoCE.
+
+    ECN is off at the last hop for MRC, as in the paper; DCQCN needs it there, as it has no other sign of incast.
+    """
+    if isinstance(kind, Mrc):
+        return Queues()
+    scale = LINE_C_GBPS / PARAMS.dcqcn_published_gbps
+    return Queues(
+        ecn_min=round(PARAMS.dcqcn_kmin * scale),
+        ecn_max=round(PARAMS.dcqcn_kmax * scale),
+        ecn_pmax=PARAMS.dcqcn_pmax,
+        ecn_last_hop=True,
     )
 
 
@@ -111,9 +134,7 @@ def run(
     sample_ns: int | None = None,
     **watch: Any,
 ) -> Outcome:
-    """Run one simulation with the recommended queues and return what it measured.
-
-    ECN is off at the last hop for MRC, as in the paper; DCQCN needs it there, as it has no other sign of incast.
+    """Run one simulation with the queues of its transport and return what it measured.
 
     Raises:
         KeyboardInterrupt: It was interrupted; half a measurement is none.
@@ -123,7 +144,7 @@ def run(
         topology,
         workload,
         kind,
-        queues=Queues(ecn_last_hop=not isinstance(kind, Mrc)),
+        queues=queues_of(kind),
         faults=tuple(faults),
         seed=seed,
         until_ns=until_ns,

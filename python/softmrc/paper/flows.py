@@ -49,26 +49,29 @@ def parts(size: int, qps: int) -> list[int]:
     return [part for part in split if part]
 
 
-def ring(order: Sequence[int], chunk: int, steps: int, qps: int) -> Workload:
+def ring(order: Sequence[int], chunk: int, steps: int, qps: int, channels: int = 1) -> Workload:
     """Return the first steps of a ring all-reduce: a host passes on what it got in the step before.
 
     Args:
         order: Hosts in ring order.
         chunk: Bytes a host sends in a step: the size of the all-reduce over the number of hosts.
         steps: Steps simulated; 2 (hosts - 1) are a whole all-reduce.
-        qps: A chunk is split evenly over so many QPs.
+        qps: What a channel sends in a step is split evenly over so many QPs of its own.
+        channels: Rings that run side by side, each with its share of the chunk, as collective libraries do.
     """
     builder = Builder()
-    split = parts(chunk, qps)
-    width, n = len(split), len(order)
-    source = np.repeat(np.array(order), width)
-    target = np.repeat(np.roll(np.array(order), -1), width)
-    sizes, qp = np.tile(split, n), np.tile(np.arange(width), n)
-    after = None
-    for _ in range(steps):
-        ids = builder.sends(source, target, sizes, after=after, qp=qp).reshape(n, width)
-        # What the host at place i sends next waits for all parts from the host at place i - 1.
-        after = np.repeat(np.roll(ids, 1, axis=0), width, axis=0)
+    n = len(order)
+    for channel, share in enumerate(parts(chunk, channels)):
+        split = parts(share, qps)
+        width = len(split)
+        source = np.repeat(np.array(order), width)
+        target = np.repeat(np.roll(np.array(order), -1), width)
+        sizes, qp = np.tile(split, n), np.tile(channel * qps + np.arange(width), n)
+        after = None
+        for _ in range(steps):
+            ids = builder.sends(source, target, sizes, after=after, qp=qp).reshape(n, width)
+            # What the host at place i sends next waits for all parts from the host at place i - 1.
+            after = np.repeat(np.roll(ids, 1, axis=0), width, axis=0)
     return builder.build()
 
 

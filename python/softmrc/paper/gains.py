@@ -13,7 +13,7 @@ from softmrc.paper.flows import send
 from softmrc.paper.params import PARAMS, Effort
 from softmrc.paper.study import Study
 from softmrc.sim.builder import Builder
-from softmrc.sim.config import Rocev2, Transport
+from softmrc.sim.config import Transport
 from softmrc.sim.workload import GREEDY
 
 __all__ = ["STUDIES", "growing_incast"]
@@ -38,16 +38,7 @@ def growing_incast(gains: str, seed: int) -> Measured:
         gains: A set of `GAINS`, or "mrc".
         seed: Of hashes and EVs.
     """
-    kind: Transport = fabrics.mrc()
-    if gains != "mrc":
-        kind = Rocev2(
-            qps=1,
-            mtu=PARAMS.mtu,
-            pfc=True,
-            dcqcn=True,
-            dcqcn_config=GAINS[gains],
-            rto_ns=PARAMS.roce_rto_ns,
-        )
+    kind: Transport = fabrics.mrc() if gains == "mrc" else fabrics.roce(1, True, gains=GAINS[gains])
     builder = Builder()
     for n in range(FLOWS):
         send(builder, n + 1, 0, GREEDY, at_ns=n * STEP_NS)

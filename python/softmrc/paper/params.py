@@ -27,14 +27,25 @@ class Params:
         evs: Active EVs of a QP (paper: 128-256).
         evs_collective: Active EVs on Cluster C (paper: 256).
         backups: Backup EVs of a QP (ours).
-        loss_timer_ns: Tail loss timer of MRC. The paper's curves imply 175-230 us.
-        loss_timers_ns: The two settings the results with loss are shown at: as the paper's curves imply, and a
-            timer near one round trip, which repairs tails faster than the measured NICs did.
+        loss_timer_ns: Loss timer of MRC. The paper's curves with loss imply that each lost packet cost 175-230 us.
+        repairs: The two settings results with loss are shown at. "timer": only the loss timers repair, which is what
+            the curves imply of the measured NICs, both MRC and RoCE. "fast": MRC also infers losses from what overtook
+            them and RoCE heeds NAKs, as both are specified. The first is compared with the paper.
         roce_rto_ns: Retransmission timeout of RoCE (the curves imply 1.0-2.2 ms).
+        dcqcn_published_gbps: Line rate of DCQCN's published parameters (Zhu et al. 2015). What follows is theirs
+            at that rate; all of it grows with the line rate, the times do not.
+        dcqcn_ai_mbps: Additive increase.
+        dcqcn_hai_mbps: Hyper increase.
+        dcqcn_byte_counter: Bytes between increases.
+        dcqcn_kmin: Queue at which switches begin to mark.
+        dcqcn_kmax: Queue at which they mark with probability `dcqcn_pmax`, and above which they mark everything.
+        dcqcn_pmax: See there.
         probe_interval_ns: Time between probes of a bad EV (ours).
         probe_successes: Successful probes in a row that revive it (ours).
         roce_qps_small: QPs a pair in the incast and permutation runs (paper: 8).
         roce_qps_large: QPs a pair in the collectives (paper: 16).
+        channels: Rings side by side in a collective, each with its QPs (ours; libraries use 8-32).
+        channel_bytes: Least a channel sends in a step; smaller sizes use fewer channels, as libraries do.
         window_packets: Packets in a window of the incast's victim.
     """
 
@@ -48,12 +59,21 @@ class Params:
     evs_collective: int = 256
     backups: int = 32
     loss_timer_ns: int = 200_000
-    loss_timers_ns: tuple[int, int] = (200_000, 20_000)
+    repairs: tuple[str, str] = ("timer", "fast")
     roce_rto_ns: int = 1_000_000
+    dcqcn_published_gbps: float = 40.0
+    dcqcn_ai_mbps: float = 40.0
+    dcqcn_hai_mbps: float = 400.0
+    dcqcn_byte_counter: int = 10_000_000
+    dcqcn_kmin: int = 5_000
+    dcqcn_kmax: int = 200_000
+    dcqcn_pmax: float = 0.01
     probe_interval_ns: int = 1_000_000
     probe_successes: int = 3
     roce_qps_small: int = 8
     roce_qps_large: int = 16
+    channels: int = 8
+    channel_bytes: int = 131_072
     window_packets: int = 5000
 
 
