@@ -12,7 +12,8 @@
 
 namespace mrc::sim {
 
-// uSIDs inside a plane's block: two bits of kind, 14 of number. A host's is its number below its T0.
+// uSIDs inside a plane's block: two bits of kind, 14 of number. A host's is its number below its T0, from 1:
+// a uSID of 0 ends a list.
 inline constexpr uint16_t kSidHost = 0, kSidT0 = 1, kSidT1 = 2, kSidT2 = 3;
 constexpr uint16_t make_sid(uint16_t kind, uint32_t index) {
   return static_cast<uint16_t>((kind << 14) | index);

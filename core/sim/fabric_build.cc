@@ -110,8 +110,8 @@ std::string Fabric::make_adjacency(const FabricSpec& spec) {
     nic_[at] = static_cast<PortId>(2 * i);
     host_t0_[at] = l.b;
     const uint32_t number = below[l.b - hosts_]++;
-    if (number > kMaxSidIndex) return "more than 16384 hosts below one T0: 16-bit uSIDs cannot name them";
-    host_sid_[at] = make_sid(kSidHost, number);
+    if (number >= kMaxSidIndex) return "more than 16383 hosts below one T0: 16-bit uSIDs cannot name them";
+    host_sid_[at] = make_sid(kSidHost, number + 1);
   }
   uint32_t first = 0;
   for (Switch& s : switches_) {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
-from scapy.layers.inet import UDP
+from scapy.layers.inet import TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.utils import RawPcapNgReader, RawPcapReader, rdpcap
 
@@ -81,20 +82,44 @@ def test_a_frame_is_ipv6_in_ipv6_with_its_usids() -> None:
     assert outer.plen == made.length - 40
     inner = outer.payload
     assert (inner.src, inner.dst) == ("fd00:0:2::3", "fd00:0:2::1:1170")
-    assert (inner.fl, inner.tc >> 2, inner.tc & 3) == (0x12, 26, 3)
+    assert (inner.fl, inner.tc >> 2, inner.tc & 3) == (0x12, 26, 2)  # the mark is the outer header's
+    assert (outer.fl, outer.tc & 3) == (0x12, 3)
     assert (inner[UDP].sport, inner[UDP].dport, inner[UDP].len) == (0xC001, 4_791, made.length - 80)
 
 
 def test_without_usids_there_is_no_outer_header() -> None:
     made = packet_of(frame(sids=(), payload=0), "rocev2")
     assert IPv6(made.data)[UDP].len == 8 + 28 + 4
-    assert made.length == len(made.data) + 4
+    assert made.length == len(made.data)
+
+
+def test_a_trimmed_frame_says_what_it_was() -> None:
+    made = packet_of(frame(payload=0, dscp=12, head=bytes(20), full_udp=4_200), "mrc")
+    inner = IPv6(made.data).payload
+    assert (inner.plen, inner[UDP].len, inner.tc >> 2) == (28, 4_200, 4)
+    assert made.length == len(made.data)
+    again = bytearray(20)
+    again[8] = 0x20
+    made = packet_of(frame(payload=0, dscp=12, head=bytes(again), full_udp=4_200), "mrc")
+    assert IPv6(made.data).payload.tc >> 2 == 8
+
+
+def test_a_payload_is_filled_up_to_four_bytes() -> None:
+    made = packet_of(frame(sids=(), payload=4_093), "mrc")
+    assert IPv6(made.data)[UDP].len == 8 + 28 + 4_096 + 4
 
 
 def test_tcp_is_no_udp() -> None:
-    made = packet_of(frame(sids=(), head=b""), "tcp")
-    assert IPv6(made.data).nh == 59
-    assert made.length == 40 + 4_096
+    note = struct.pack("<QII6I", 7, 99, 1, 2, 3, 0, 0, 0, 0)
+    made = packet_of(frame(sids=(), head=b"", raw=bytes(24) + note), "tcp", mss=1_000)
+    tcp = IPv6(made.data)[TCP]
+    assert (tcp.sport, tcp.dport, tcp.seq, tcp.ack, tcp.flags) == (0xC001, 5_001, 7_000, 0, "PA")
+    assert made.length == 40 + 32 + 4_096
+    made = packet_of(frame(sids=(), head=b"", raw=bytes(24) + note, payload=0), "tcp", mss=1_000)
+    tcp = IPv6(made.data)[TCP]
+    assert (tcp.sport, tcp.dport, tcp.seq, tcp.ack, tcp.flags) == (5_001, 0xC001, 0, 7_000, "A")
+    assert ("SAck", (9_000, 10_000)) in tcp.options
+    assert made.length == len(made.data)
 
 
 def test_names_of_files() -> None:
