@@ -20,7 +20,9 @@ def main(matrix: str, topology: str, mbps: str, seed: str) -> None:
     from softmrc.sim.result.percentiles import summary
 
     plan = MatrixRun(matrix=matrix, topology=topology, link_mbps=int(mbps), seed=int(seed)).plan()
+    cpu = time.process_time()
     outcome = execute(plan).outcome
+    cpu = time.process_time() - cpu
     done = outcome.tasks["acked_ns"] >= 0
     # As htsim counts: until the sender has the last acknowledgement.
     times = summary((outcome.tasks["acked_ns"] - outcome.tasks["posted_ns"])[done], scale=1e-3)
@@ -31,6 +33,7 @@ def main(matrix: str, topology: str, mbps: str, seed: str) -> None:
         "rtx": outcome.totals["data_packets_rtx"],
         "hops": outcome.hops,
         "wall_s": outcome.wall_s,
+        "cpu_s": cpu,
         "process_s": time.monotonic() - begun,
         "peak_rss_mib": outcome.peak_rss_mib,
         "completion_us": {key: times.get(key) for key in ("p50", "p99", "max")},

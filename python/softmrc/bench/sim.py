@@ -83,6 +83,10 @@ class CaseRuns:
             "data_packets": first["data_packets"],
             "rtx": first["rtx"],
             "data_packets_per_s": round(self.packets_per_s),
+            # Well below 1 on a busy machine: then the packets a second are those of a part of a core.
+            "cpu_share": round(
+                min(1.0, sum(r["cpu_s"] for r in self.ours) / sum(r["wall_s"] for r in self.ours)), 2
+            ),
             "peak_rss_mib": round(self.peak_rss_mib, 1),
             "wall_s": [round(run["wall_s"], 3) for run in self.ours],
             "completion_us": first["completion_us"],

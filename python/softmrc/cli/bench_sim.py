@@ -74,9 +74,13 @@ def _done(runs: CaseRuns, measured: list[CaseRuns], json: bool) -> None:
     faster = f"   {made['speedup_vs_htsim']:g} x htsim" if "speedup_vs_htsim" in made else ""
     line = (
         f"{made['name']:16} {made['data_packets_per_s']:>10,} data packets/s   {made['peak_rss_mib']:>7,.0f} MiB   "
-        f"p50 {times['p50']:g}  p99 {times['p99']:g}  max {times['max']:g} us{faster}"
+        f"{_busy(made['cpu_share'])}p50 {times['p50']:g}  p99 {times['p99']:g}  max {times['max']:g} us{faster}"
     )
     (note if json else typer.echo)(line)
+
+
+def _busy(share: float) -> str:
+    return f"with {share:.0%} of a core   " if share < 0.9 else ""
 
 
 def _line(row: RowResult) -> str:

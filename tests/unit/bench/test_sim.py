@@ -38,6 +38,7 @@ def figures(packets_per_s: float, rss: float = 100.0, p99: float = 50.0) -> dict
         "data_packets": 1_000,
         "rtx": 0,
         "wall_s": 1_000 / packets_per_s,
+        "cpu_s": 500 / packets_per_s,
         "peak_rss_mib": rss,
         "completion_us": {"p50": 50.0, "p99": p99, "max": 50.0},
     }
@@ -109,6 +110,7 @@ def test_rows_are_judged() -> None:
     completion = rows["completion_two_tier_8192"]
     assert completion.value == pytest.approx(70 / 55.8 - 1, abs=1e-4)
     assert completion.peer["source"] == "recorded"
+    assert rows["two_tier_8192"].detail["cpu_share"] == 0.5
     better = rows_of([CaseRuns(SMALL, [figures(50)], [figures(25)])])
     assert [(row.name, row.ok) for row in better] == [("small", True), ("completion_small", True)]
     assert better[0].peer["median"] == 25
