@@ -1,6 +1,6 @@
 """R12: two pairs, two EVs in one plane; ECN alone must move the pair that has a choice (Fig 14).
 
-Pair 2's rack has lost its link to T1-1, so pair 2 is on EV-A (T1-0) whatever happens. Both pairs end in the same
+Pair 2's rack has lost its way up to T1-1, so pair 2 is on EV-A (T1-0) whatever happens. Both pairs end in the same
 rack: what they share is the link T1-0 to that rack, where ECN is on.
 """
 
@@ -43,8 +43,8 @@ def two_pairs(steering: bool, seed: int) -> Measured:
     kind = fabrics.mrc(evs=2, backups=0, ecn_steering=steering)
     found = fabrics.run(
         fabrics.clos(6, 1, 2, 2, gbps=fabrics.LINE_C_GBPS), builder.build(), kind, seed=seed,
-        faults=[Fault(0, "link_down", "p1.t0-1.t1-1")], until_ns=end, sample_ns=SAMPLE_NS, watch_flows=tasks,
-        watch_links=["p1.t0-0.t1-0.up", "p1.t0-0.t1-1.up"],
+        faults=[Fault(0, "link_down", "p1.t0-1.t1-1", direction="up")], until_ns=end, sample_ns=SAMPLE_NS,
+        watch_flows=tasks, watch_links=["p1.t0-0.t1-0.up", "p1.t0-0.t1-1.up"],
     )  # fmt: skip
     time = np.asarray(found.series["time_ns"])
     flow = np.asarray(found.series["flow_bytes"], dtype=np.float64)
