@@ -186,6 +186,7 @@ sim::RoceConfig roce_config_from(const nb::dict& d) {
   r.read("rto_ns", c.rto_ns);
   r.read("retry_limit", c.retry_limit);
   r.read("acks_in_control", c.acks_in_control);
+  r.read("heed_naks", c.heed_naks);
   nb::dict dcqcn;
   if (r.read("dcqcn", dcqcn)) c.dcqcn = dcqcn_from(dcqcn);
   r.finish();
@@ -214,6 +215,7 @@ sim::TcpConfig tcp_config_from(const nb::dict& d) {
   r.read("cubic_c", c.cubic_c);
   r.read("cubic_beta", c.cubic_beta);
   r.read("cubic_friendly", c.cubic_friendly);
+  r.read("restart_after_idle", c.restart_after_idle);
   r.finish();
   return c;
 }

@@ -177,7 +177,8 @@ class Queues:
         data_bytes: capacity of the data class; None = 4 BDP.
         ecn_min, ecn_max: random marking between them, from probability 0 to `ecn_pmax`; None = 0.2 and 0.8 BDP; equal = a
             threshold; 0 and 0 = no marking.
-        ecn_last_hop: mark also on the port to the host (the paper: off).
+        ecn_last_hop: mark also on the port to the host; None = not for MRC (the paper: off), but for baselines, which
+            have nothing else to tell an incast by.
         trim_bytes, trim_last_hop: data queued beyond which arrivals are trimmed; None = 1.0 and 1.5 BDP; 0 = never.
         control_bytes: capacity of the control class.
         control: "strict" = before all data; "weighted" = at most `control_share` of a busy line.
@@ -190,7 +191,7 @@ class Queues:
     ecn_min: int | None = None
     ecn_max: int | None = None
     ecn_pmax: float = 1.0
-    ecn_last_hop: bool = False
+    ecn_last_hop: bool | None = None
     trim_bytes: int | None = None
     trim_last_hop: int | None = None
     control_bytes: int = 1 << 20

@@ -192,7 +192,7 @@ def rule_of(q: Queues, bps: float, rtt_ns: float) -> dict[str, Any]:
         "ecn_min": bytes_of(q.ecn_min, 0.2),
         "ecn_max": bytes_of(q.ecn_max, 0.8),
         "ecn_pmax": q.ecn_pmax,
-        "ecn_last_hop": q.ecn_last_hop,
+        "ecn_last_hop": bool(q.ecn_last_hop),
         "trim_bytes": bytes_of(q.trim_bytes, 1.0),
         "trim_last_hop": bytes_of(q.trim_last_hop, 1.5),
         "weighted": q.control == "weighted",

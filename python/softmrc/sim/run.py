@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -232,6 +232,8 @@ def simulate(
     chosen = transport if transport is not None else Mrc()
     q = queues if queues is not None else Queues()
     name, routing, settings, options = settings_of(chosen)
+    if q.ecn_last_hop is None:
+        q = replace(q, ecn_last_hop=not isinstance(chosen, Mrc))
     pfc = q.pfc or (isinstance(chosen, Rocev2) and chosen.pfc)
     links = ports_of(fabric, watch_links)
     watch = {
