@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from softmrc.sim.result.execute import Plan
     from softmrc.sim.run import Progress
 
-__all__ = ["eta_s", "line_of", "showing"]
+__all__ = ["eta_s", "line_of", "phase", "showing", "summary_lines"]
 
 _QUIET_S = 10.0
 
@@ -42,16 +42,16 @@ def _time(ns: float) -> str:
 
 
 def line_of(name: str, progress: Progress, until_ns: int | None, frames: int | None) -> str:
-    """Return the line: simulated time, its pace, frames a second, tasks, time left."""
+    """Return the line; what matters most comes first, as a narrow terminal cuts it."""
     wall = max(progress.wall_s, 1e-9)
     left = eta_s(progress, until_ns, frames)
     parts = [
         f"{name}: {_time(progress.sim_ns)} simulated",
+        f"{_clock(left)} left" if left is not None else "no end known",
+        f"{_clock(progress.wall_s)} gone",
         f"{_time(progress.sim_ns / wall)}/s",
         f"{progress.packets / wall / 1e3:,.0f} k frames/s",
         f"tasks {progress.tasks_done:,}/{progress.tasks_total:,}",
-        f"{_clock(progress.wall_s)} gone",
-        f"{_clock(left)} left" if left is not None else "no end known",
     ]
     return "  ".join(parts)
 
@@ -83,6 +83,18 @@ def showing(plan: Plan, wanted: bool) -> Iterator[Callable[[Progress], None] | N
             live.update(Text(line_of(plan.name, progress, plan.until_ns, frames), no_wrap=True), refresh=True)
 
         yield lively
+
+
+@contextmanager
+def phase(text: str, wanted: bool) -> Iterator[None]:
+    """Say on a terminal what is being done before or after the simulation itself."""
+    if not wanted or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield
 
 
 def summary_lines(document: dict[str, Any]) -> list[str]:

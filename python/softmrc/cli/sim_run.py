@@ -10,7 +10,7 @@ import typer
 
 from softmrc.cli.output import FAILED, INTERRUPTED, guard, note, put, put_json
 from softmrc.cli.sim_options import Json, MemoryLimit, Out, Seed, Shown, Timing, WallLimit
-from softmrc.cli.sim_progress import showing, summary_lines
+from softmrc.cli.sim_progress import phase, showing, summary_lines
 from softmrc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,8 +68,9 @@ def run(
         from softmrc.sim.scenario import Scenario
 
         overrides = overrides_of(change or [], transport)
-        loaded = Scenario.load(scenario, overrides=expanded(overrides), quick=quick)
-        plan = plan_of(loaded, seed=seed, quick=quick, label=label_of(overrides))
+        with phase(f"{scenario}: making fabric and workload", progress):
+            loaded = Scenario.load(scenario, overrides=expanded(overrides), quick=quick)
+            plan = plan_of(loaded, seed=seed, quick=quick, label=label_of(overrides))
         limits = Limits(wall_s=wall_limit, max_rss_mib=memory_limit)
         carry_out(
             plan.within(limits),
@@ -125,13 +126,15 @@ def carry_out(
         typer.Exit: the run is partial.
     """
     from softmrc.sim.result.execute import execute
+    from softmrc.sim.result.files import plain
 
     clean_end_ns = _clean_end_ns(plan, progress) if clean else None
     with showing(plan, progress) as show:
         result = execute(plan, progress=show, check=check, clean_end_ns=clean_end_ns)
-    document = result.document(timing=timing)
+    document = plain(result.document(timing=timing))
     if out:
-        _write(plan, result, Path(out), timing=timing, plot=plot)
+        with phase(f"{plan.name}: writing {out}", progress):
+            _write(plan, result, Path(out), timing=timing, plot=plot)
     if json:
         put_json(document)
     else:
@@ -170,8 +173,11 @@ def _write(plan: Plan, result: Result, folder: Path, *, timing: bool, plot: bool
         from softmrc.sim.result.captures import write_captures
 
         write_captures(result, folder)
+    from softmrc.plot.draw import KINDS, draw_all
+
+    for kind in KINDS:  # what an earlier run left there
+        (folder / f"{kind}.svg").unlink(missing_ok=True)
     if plot:
-        from softmrc.plot.draw import draw_all
         from softmrc.plot.source import Source
 
         draw_all(Source(folder), folder)

@@ -58,6 +58,14 @@ def test_a_run_leaves_document_tables_figures_and_captures(small: str, tmp_path:
     assert {packet[IPv6].src for packet in packets} == {"fd00:0:1::"}
 
 
+def test_figures_of_an_earlier_run_do_not_stay(small: str, tmp_path: Path) -> None:
+    stale = tmp_path / "out" / "steps.svg"
+    stale.parent.mkdir()
+    stale.write_text("another job")
+    assert run("run", small, "--quick", "--out", str(tmp_path / "out"), "--no-plot").exit_code == 0
+    assert not stale.exists()
+
+
 def test_one_seed_has_the_same_bytes(small: str, tmp_path: Path) -> None:
     for name in ("a", "b"):
         assert run("run", small, "--seed", "7", "--out", str(tmp_path / name), "--no-timing").exit_code == 0

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
     from softmrc.sim.result.model import Result
 
-__all__ = ["DOCUMENT", "load", "parquet_bytes", "save", "tables", "to_json"]
+__all__ = ["DOCUMENT", "load", "parquet_bytes", "plain", "save", "tables", "to_json"]
 
 DOCUMENT = "result.json"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value as JSON takes it: numbers of numpy become plain, infinities and NaN become null."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, np.generic):
-        return _plain(value.item())
+        return plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -49,7 +49,7 @@ def _plain(value: Any) -> Any:
 def to_json(document: Any, *, indent: int | None = None) -> str:
     """Return a document as JSON; the same document gives the same bytes."""
     separators = (",", ":") if indent is None else (",", ": ")
-    return json.dumps(_plain(document), indent=indent, separators=separators, allow_nan=False)
+    return json.dumps(plain(document), indent=indent, separators=separators, allow_nan=False)
 
 
 def tables(result: Result) -> dict[str, pa.Table]:
