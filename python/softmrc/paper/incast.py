@@ -24,7 +24,8 @@ from softmrc.sim.workload import GREEDY
 
 __all__ = ["STUDIES", "incast"]
 
-# The paper does not say who sends. Shared: spread over the three other racks. Apart: the victim's rack is its own.
+# The paper does not say who sends. Shared: spread over the three other racks, which is judged. Apart: the victim has a
+# rack to itself, which is shown.
 PLACES = {
     "shared": ((4, 5, 6, 8, 9, 12, 13), (14, 1)),
     "apart": ((4, 5, 6, 7, 8, 9, 10), (12, 1)),
@@ -123,12 +124,21 @@ def _cells(effort: Effort, names: Sequence[str]) -> list[Cell]:
     return cells
 
 
-def of(results: Mapping[str, Measured], name: str) -> tuple[list[Measured], float]:
-    """Return the runs of a transport over places and seeds, and its victim's solo rate."""
-    runs = [
-        r for k, r in sorted(results.items()) if k.startswith(f"incast/{name}/") and not k.endswith("/solo")
-    ]
+def of(results: Mapping[str, Measured], name: str, place: str = "shared") -> tuple[list[Measured], float]:
+    """Return the runs of a transport over seeds in one placement, and its victim's solo rate."""
+    runs = [r for k, r in sorted(results.items()) if k.startswith(f"incast/{name}/{place}/")]
     return runs, float(results[f"incast/{name}/solo"]["victim"])
+
+
+def _apart(results: Mapping[str, Measured], names: Sequence[str]) -> list[Check]:
+    """Return the victim's mean in the other placement, shown beside the judged one."""
+    checks = []
+    for name in names:
+        runs, solo = of(results, name, "apart")
+        checks.append(
+            shown(f"{name}, victim's rack apart: mean of solo", _mean([r["victim"] for r in runs]) / solo)
+        )
+    return checks
 
 
 def worst(run: Measured) -> float:
@@ -165,6 +175,7 @@ def judge_mrc(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
     verdict.checks.append(
         between("victim, 8 QPs over 1 QP", means["mrc8"] / means["mrc1"], 0.98, 1.02, "1.00")
     )
+    verdict.extend(_apart(results, ("mrc1", "mrc8")))
     verdict.ours = f"victim {100 * means['mrc1']:.1f} % (1 QP), {100 * means['mrc8']:.1f} % (8 QPs) of solo"
     return verdict
 
@@ -173,9 +184,9 @@ def judge_pfc(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
     """Judge R3."""
     runs, solo = of(results, "pfc1")
     many, many_solo = of(results, "pfc8")
-    shares = [_share(run) for run in runs]
+    shares = [_share(run) for run in [*runs, *of(results, "pfc1", "apart")[0]]]
     ratios = [rate / (LINE / 4 / n) for rate, n, exact in shares if n and exact]
-    shared = [rate * LINE / solo for rate, n, _ in shares if n]
+    shared = [run["victim"] * LINE / solo for run in runs if _share(run)[1]]
     eight = [run["victim"] * LINE / many_solo for run in many]
     nan = float("nan")
     checks = [
@@ -189,6 +200,7 @@ def judge_pfc(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
         shown("1 QP: runs that share a spine", float(len(shared))),
         shown("1 QP: smallest victim, of 400", min(shared) if shared else nan, "87"),
         at_least("PFC pauses in every run", min(r["totals"]["pfc_pauses"] for r in [*runs, *many]), 1),
+        *_apart(results, ("pfc1", "pfc8")),
     ]
     ours = f"victim {_mean(shared):.0f} (1 QP, sharing), {_mean(eight):.0f} (8 QPs) of 400"
     series = {"pfc1": list(runs[0]["victim_series"]), "pfc8": list(many[0]["victim_series"])}

@@ -153,25 +153,24 @@ def spine_links(case: str, seed: int, phase_ns: int) -> Measured:
 def judge_spines(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
     """Judge R13."""
     a, b, c = (results[f"spines/{case}"] for case in "abc")
-    line_a, line_b, line_c = (r["phases"][0] for r in (a, b, c))
-    fractions = [rate / line_b for rate in b["phases"][1:4]]
+    line = a["phases"][0]  # the same NIC without a bottleneck
+    fractions = [rate / line for rate in b["phases"][1:4]]
     checks: list[Any] = [
-        at_least("(a) three of four links gone, of line", a["phases"][3] / line_a, 0.98, "0.99"),
+        at_least("(a) three of four links gone, of line", a["phases"][3] / line, 0.98, "0.99"),
         *(
             between(f"(b) {n} of four slow links gone", got, want - 0.02, want + 0.02, paper)
             for n, got, want, paper in zip(
                 (1, 2, 3), fractions, (0.75, 0.5, 0.25), ("0.745", "0.497", "0.247"), strict=True
             )
         ),
-        at_least("(b) all back", b["phases"][6] / line_b, 0.98, "0.99"),
-        between("(c) two at once", c["phases"][1] / line_c, 0.48, 0.52, "0.497"),
+        shown("(b) all four slow links, of line", b["phases"][0] / line, "0.99"),
+        at_least("(b) all back", b["phases"][6] / line, 0.98, "0.99"),
+        between("(c) two at once", c["phases"][1] / line, 0.48, 0.52, "0.497"),
         shown("(c) settled after, us", c["settle_ns"] / 1e3, "<= 900,000"),
-        at_least("(c) all back", c["phases"][2] / line_c, 0.98, "0.99"),
-        shown("line, Gb/s", line_a, "384"),
+        at_least("(c) all back", c["phases"][2] / line, 0.98, "0.99"),
+        shown("line, Gb/s", line, "384"),
     ]
-    ours = (
-        f"(b) {' / '.join(f'{100 * f:.1f}' for f in fractions)} %, (c) {100 * c['phases'][1] / line_c:.1f} %"
-    )
+    ours = f"(b) {' / '.join(f'{100 * f:.1f}' for f in fractions)} %, (c) {100 * c['phases'][1] / line:.1f} %"
     return Verdict(
         checks, ours, "time is simulated: phases of milliseconds, not seconds", {"spines_b": b["series"]}
     )
