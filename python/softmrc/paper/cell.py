@@ -65,7 +65,7 @@ def run_cells(
         progress: Told after each cell: cells done, cells in all, cost done, cost in all, the cell's key.
 
     Returns:
-        Measurements by key, the cells that failed, the seconds each took, and whether it was interrupted.
+        Measurements by key, the cells that failed, the computing seconds of each, and whether it was interrupted.
     """
     distinct = {cell.key: cell for cell in cells}
     order = sorted(distinct.values(), key=lambda cell: (-cell.cost, cell.key))
@@ -101,9 +101,9 @@ def _each(order: Sequence[Cell], jobs: int) -> Iterable[tuple[Cell, Measured | C
 
 
 def _one(cell: Cell) -> tuple[Cell, Measured | CellError, float]:
-    began = time.perf_counter()
+    began = time.process_time()
     try:
         found: Measured | CellError = cell.run(**dict(cell.args))
     except Exception as error:
         found = CellError(cell.key, f"{type(error).__name__}: {error}")
-    return cell, found, time.perf_counter() - began
+    return cell, found, time.process_time() - began

@@ -61,7 +61,9 @@ def collective(
     else:
         choice = replace(fabrics.roce(qps, dcqcn=True), options={"heed_naks": repair == "fast"})
     if kind == "ring":
-        work = ring(crossing_order(HOSTS, 8), size // HOSTS, steps, qps_of(transport), rings)
+        work = ring(
+            crossing_order(HOSTS, 8), size // HOSTS, steps, qps_of(transport), rings, PARAMS.host_step_ns
+        )
     else:
         work = all_to_all(HOSTS, size, choice.qps)
     faults = [Fault(0, "link_loss", f"h{h}", loss, "down") for h in range(HOSTS)] if loss else []

@@ -49,7 +49,9 @@ def parts(size: int, qps: int) -> list[int]:
     return [part for part in split if part]
 
 
-def ring(order: Sequence[int], chunk: int, steps: int, qps: int, channels: int = 1) -> Workload:
+def ring(
+    order: Sequence[int], chunk: int, steps: int, qps: int, channels: int = 1, host_ns: int = 0
+) -> Workload:
     """Return the first steps of a ring all-reduce: a host passes on what it got in the step before.
 
     Args:
@@ -58,6 +60,7 @@ def ring(order: Sequence[int], chunk: int, steps: int, qps: int, channels: int =
         steps: Steps simulated; 2 (hosts - 1) are a whole all-reduce.
         qps: What a channel sends in a step is split evenly over so many QPs of its own.
         channels: Rings that run side by side, each with its share of the chunk, as collective libraries do.
+        host_ns: What a host needs from the last byte of a chunk to posting the next one.
     """
     builder = Builder()
     n = len(order)
@@ -69,7 +72,8 @@ def ring(order: Sequence[int], chunk: int, steps: int, qps: int, channels: int =
         sizes, qp = np.tile(split, n), np.tile(channel * qps + np.arange(width), n)
         after = None
         for _ in range(steps):
-            ids = builder.sends(source, target, sizes, after=after, qp=qp).reshape(n, width)
+            delay = host_ns if after is not None else 0
+            ids = builder.sends(source, target, sizes, after=after, delay=delay, qp=qp).reshape(n, width)
             # What the host at place i sends next waits for all parts from the host at place i - 1.
             after = np.repeat(np.roll(ids, 1, axis=0), width, axis=0)
     return builder.build()
