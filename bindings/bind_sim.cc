@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "engine_attr.h"
+#include "in_simulation.h"
 #include "sim/roce_stack.h"
 #include "sim/tcp_stack.h"
 #include "sim_spec.h"
@@ -57,14 +58,20 @@ class SimRun {
     std::string bad;
     {
       const nb::gil_scoped_release release;
+      const mrc::bindings::InSimulation here;
       bad = sim_.build(std::move(s), make);
     }
     if (!bad.empty()) throw nb::value_error(bad.c_str());
   }
 
   std::string run(uint64_t budget) {
+    if (broken_) throw nb::value_error("an error in a policy or controller has ended this run");
     const nb::gil_scoped_release release;
-    switch (sim_.run(budget)) {
+    const mrc::bindings::InSimulation here;
+    broken_ = true;  // until it is clear that no user code has thrown
+    const sim::Simulation::State state = sim_.run(budget);
+    broken_ = false;
+    switch (state) {
       case sim::Simulation::State::done:
         return "done";
       case sim::Simulation::State::until:
@@ -116,6 +123,7 @@ class SimRun {
   static sim::Simulation::MakeHosts maker(const std::string& transport, const nb::dict& settings);
 
   sim::Simulation sim_;
+  bool broken_ = false;
 };
 
 sim::Simulation::MakeHosts SimRun::maker(const std::string& transport, const nb::dict& settings) {

@@ -12,6 +12,7 @@ void bind_wire(nb::module_& m);
 void bind_ev(nb::module_& m);
 void bind_cc(nb::module_& m);
 void bind_perf(nb::module_& m);
+void bind_policy(nb::module_& m);
 void bind_sim(nb::module_& m);
 void bind_yard(nb::module_& m);
 #ifdef SOFTMRC_WITH_TESTING
@@ -45,6 +46,7 @@ NB_MODULE(_core, m) {
   bind_perf(m);
   bind_yard(m);
   bind_sim(m);
+  bind_policy(m);
 #ifdef SOFTMRC_WITH_TESTING
   bind_testing(m);
 #endif

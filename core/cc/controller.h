@@ -92,7 +92,7 @@ struct CcConfig {
 };
 
 // Registry by name. Built in: "uet-1.0-nscc", "fixed-window"; "" or "null" = no congestion control.
-// Unknown name or a value out of range: EINVAL.
+// Unknown name, a value out of range, or a factory that makes nothing: EINVAL.
 base::Result<std::unique_ptr<Controller>> make_controller(std::string_view algorithm, const CcConfig& config,
                                                           const LinkParams& link, base::Instant now);
 base::Errno check_config(std::string_view algorithm, const CcConfig& config);

@@ -64,7 +64,9 @@ base::Result<std::unique_ptr<Controller>> make_controller(std::string_view algor
     const std::lock_guard guard(r.lock);
     make = r.factories.find(algorithm.empty() ? "null" : algorithm)->second;
   }
-  return make(config, link, now);
+  auto controller = make(config, link, now);
+  if (!controller) return R::error(EINVAL);
+  return controller;
 }
 
 std::vector<std::string> algorithms() {

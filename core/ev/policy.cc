@@ -37,7 +37,9 @@ base::Result<std::unique_ptr<PathPolicy>> make_policy(std::string_view name) {
     if (it == r.factories.end()) return base::Result<std::unique_ptr<PathPolicy>>::error(EINVAL);
     make = it->second;
   }
-  return make();
+  auto policy = make();
+  if (!policy) return base::Result<std::unique_ptr<PathPolicy>>::error(EINVAL);
+  return policy;
 }
 
 bool known_policy(std::string_view name) {

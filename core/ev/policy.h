@@ -1,5 +1,6 @@
 // Path policy: in which order the EVs of a QP are used. A small interface and a registry by name;
-// "bitmap" (rotation, one SKIP cleared a walk, equal planes; reference 5.4) is the default.
+// "bitmap" (rotation, SKIP only where a plane has nothing better, equal planes; reference 5.4) is the
+// default.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct PathId {
   bool operator==(const PathId&) const = default;
 };
 
-// What the policy may see of a slot of the active set, and how it consumes a SKIP.
+// What the policy may see of a slot of the active set, and how it forgets a mark.
 class SlotView {
  public:
   virtual ~SlotView() = default;
@@ -30,7 +31,9 @@ class SlotView {
   [[nodiscard]] virtual PathId path(size_t slot) const = 0;
   [[nodiscard]] virtual bool good(size_t slot) const = 0;  // GOOD
   [[nodiscard]] virtual bool skip(size_t slot) const = 0;  // SKIP
-  virtual void clear_skip(size_t slot) = 0;                // SKIP -> GOOD: it has been passed once
+  // SKIP -> GOOD before its time. The built-in policies do not; D-25 would also allow it when a slot was
+  // passed once.
+  virtual void clear_skip(size_t slot) = 0;
   virtual void expect(size_t slot) const {
     (void)slot;
   }  // a hint: this slot is likely the next one asked for
@@ -41,7 +44,8 @@ class PathPolicy {
   virtual ~PathPolicy() = default;
   // The slots changed (start, swap, replace): rebuild rings.
   virtual void reset(const SlotView& slots, base::Rng& rng) = 0;
-  // Next GOOD slot among `ports`, not `avoid` unless alone; nullopt: no GOOD one (the table then falls back).
+  // Next slot among `ports`: GOOD rather than SKIP, not `avoid` unless alone; nullopt: neither is there (the
+  // table then falls back).
   virtual std::optional<size_t> next(SlotView& slots, uint32_t ports, std::optional<uint32_t> avoid,
                                      base::Rng& rng) = 0;
   enum class Signal : uint8_t { ok, ecn, trimmed, lost };
@@ -53,8 +57,9 @@ class PathPolicy {
 
 // Built in: "bitmap"; for experiments "bitmap-flat" (one rotation over the EVs of all planes), "rr" and
 // "oblivious" (at random, whatever was heard).
+// A factory may refuse by making nothing.
 using PolicyFactory = std::function<std::unique_ptr<PathPolicy>()>;
-base::Result<std::unique_ptr<PathPolicy>> make_policy(std::string_view name);  // EINVAL: unknown
+base::Result<std::unique_ptr<PathPolicy>> make_policy(std::string_view name);  // EINVAL: unknown, or refused
 bool known_policy(std::string_view name);
 // EEXIST: the name is taken; EINVAL: no name or no factory. Per process.
 base::Errno register_policy(std::string name, PolicyFactory factory);
