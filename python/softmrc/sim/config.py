@@ -41,7 +41,8 @@ class Clos:
 
     Attributes:
         host_gbps: rate of a host's port in one plane.
-        t0_t1_gbps: rate of a T0-T1 link; None = `host_gbps`. Oversubscription is hosts x host rate / uplinks x uplink rate.
+        t0_t1_gbps: rate of a T0-T1 link; None = `host_gbps`. Oversubscription is hosts x host rate over
+            uplinks x uplink rate.
         host_link_ns, t0_t1_ns, t1_t2_ns: one-way delay of the cable.
         switch_ns: forwarding delay of a switch, counted once for every switch passed.
         nic_ns: delay of a NIC, counted at the receiving host.
@@ -175,8 +176,8 @@ class Queues:
 
     Attributes:
         data_bytes: capacity of the data class; None = 4 BDP.
-        ecn_min, ecn_max: random marking between them, from probability 0 to `ecn_pmax`; None = 0.2 and 0.8 BDP; equal = a
-            threshold; 0 and 0 = no marking.
+        ecn_min, ecn_max: random marking between them, from probability 0 to `ecn_pmax`; None = 0.2 and 0.8 BDP;
+            equal = a threshold; 0 and 0 = no marking.
         ecn_last_hop: mark also on the port to the host; None = not for MRC (the paper: off), but for baselines, which
             have nothing else to tell an incast by.
         trim_bytes, trim_last_hop: data queued beyond which arrivals are trimmed; None = 1.0 and 1.5 BDP; 0 = never.
@@ -184,7 +185,8 @@ class Queues:
         control: "strict" = before all data; "weighted" = at most `control_share` of a busy line.
         shared_buffer: bytes that all ports of a switch share; 0 = every port its own.
         shared_alpha: dynamic threshold of the shared buffer; 0 = any port may take all of it.
-        pfc: pause the upstream port when `pfc_xoff` bytes from it are buffered, until `pfc_xon`; None = 2 BDP and 3/4 of it.
+        pfc: pause the upstream port when `pfc_xoff` bytes from it are buffered, until `pfc_xon`; None = 2 BDP and 3/4
+            of it.
     """
 
     data_bytes: int | None = None
@@ -231,7 +233,8 @@ class Queues:
 
 
 FAULT_KINDS = (
-    "link_down", "link_up", "link_loss", "link_corrupt", "link_rate", "switch_down", "switch_up", "port_down", "port_up",
+    "link_down", "link_up", "link_loss", "link_corrupt", "link_rate",
+    "switch_down", "switch_up", "port_down", "port_up",
 )  # fmt: skip
 
 

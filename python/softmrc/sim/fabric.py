@@ -246,8 +246,9 @@ def _build_clos(c: Clos) -> Fabric:
         dtype=np.int64,
     )
     return Fabric(
-        c.hosts, c.planes, np.tile(tier, c.planes), np.repeat(np.arange(1, c.planes + 1, dtype=np.uint8), per_plane),
-        np.tile(index, c.planes), np.concatenate(a).astype(np.uint32), np.concatenate(b).astype(np.uint32), bps, bps.copy(),
+        c.hosts, c.planes, np.tile(tier, c.planes),
+        np.repeat(np.arange(1, c.planes + 1, dtype=np.uint8), per_plane), np.tile(index, c.planes),
+        np.concatenate(a).astype(np.uint32), np.concatenate(b).astype(np.uint32), bps, bps.copy(),
         cable[tiers], (np.concatenate(plane) + 1).astype(np.uint8),
     )  # fmt: skip
 

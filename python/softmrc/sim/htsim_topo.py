@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from softmrc.sim.config import Clos
-
 from softmrc.errors import UsageError
+from softmrc.sim.config import Clos
 
 __all__ = ["Topology", "parse_topology", "read_topology"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from softmrc.sim.config import Clos, Fault
 
 from softmrc.errors import UsageError
+from softmrc.sim.config import Clos, Fault
 from softmrc.sim.htsim import DEFAULT_PRIORITY, Matrix, Trigger
 from softmrc.sim.workload import GREEDY, TaskKind, Workload
 

@@ -26,6 +26,18 @@ __all__ = ["Outcome", "Progress", "simulate"]
 
 FIRST_BUDGET, SLICE_S = 20_000, 0.2  # frame hops of the first slice, wall seconds of the later ones
 MIN_BUDGET, MAX_BUDGET = 1_000, 50_000_000
+COLUMNS = (
+    "kind",
+    "node",
+    "peer",
+    "qp",
+    "group",
+    "size",
+    "start",
+    "delay",
+    "dep_ptr",
+    "dep_idx",
+)  # of a Workload
 EXPERIMENTS = ("fixed_ev", "fast_loss", "fixed_reverse_ev")  # of Mrc, outside the EV table
 
 
@@ -147,14 +159,54 @@ def _indices(values: Sequence[int]) -> NDArray[np.uint32]:
     return np.array(list(values), dtype=np.uint32)
 
 
+@dataclass(frozen=True)
+class _Watch:
+    """What a run notes down beside its tasks: columns of the series, and links whose frames are kept."""
+
+    fabric: Fabric
+    links: list[int]
+    flows: list[int]
+    hosts: list[int]
+    sample_ns: int
+    task_bytes: bool
+    pcap: list[int]
+
+    def arrays(self) -> dict[str, Any]:
+        return {
+            "sample_ns": self.sample_ns,
+            "links": _indices(self.links),
+            "flows": _indices(self.flows),
+            "hosts": _indices(self.hosts),
+            "pcap": _indices(self.pcap),
+            "task_bytes": self.task_bytes,
+        }
+
+    def widths(self, groups: int) -> dict[str, int]:
+        links = len(self.links)
+        return {
+            "flow_bytes": len(self.flows),
+            "host_rx_bytes": len(self.hosts),
+            "link_bytes": links,
+            "link_queue_bytes": links,
+            "link_max_queue": links,
+            "group_bytes": groups,
+            "plane_bytes": self.fabric.planes,
+        }
+
+
 class _Slices:
     """Runs the core in slices of `SLICE_S` and watches limits."""
 
     def __init__(
-        self, run: _core.SimRun, until_ns: int | None, wall_s: float | None, max_rss_mib: float | None
+        self,
+        run: _core.SimRun,
+        begun: float,
+        until_ns: int | None,
+        wall_s: float | None,
+        max_rss_mib: float | None,
     ) -> None:
-        self.run, self.until_ns, self.wall_s, self.max_rss_mib = run, until_ns, wall_s, max_rss_mib
-        self.begun = time.monotonic()
+        self.run, self.begun = run, begun
+        self.until_ns, self.wall_s, self.max_rss_mib = until_ns, wall_s, max_rss_mib
 
     def elapsed(self) -> float:
         return time.monotonic() - self.begun
@@ -217,7 +269,9 @@ def simulate(
         seed: EVs, hashes, marks, losses: everything random.
         until_ns: stop at this virtual time; needed when the workload has greedy flows.
         sample_ns: interval of the series; None = no series.
-        watch_links, watch_flows, watch_hosts: columns of the series.
+        watch_links: links in the series; names or numbers.
+        watch_flows: tasks in the series.
+        watch_hosts: hosts in the series.
         pcap_links: links whose frames are kept (the first million).
         task_bytes: count delivered bytes and retransmissions of every task.
         check: count violations of conservation, FIFO order and link rates in totals["violations"].
@@ -229,54 +283,78 @@ def simulate(
         UsageError: something that cannot be simulated; the text says what.
     """
     fabric = build(topology)
-    chosen = transport if transport is not None else Mrc()
-    q = queues if queues is not None else Queues()
-    name, routing, settings, options = settings_of(chosen)
-    if q.ecn_last_hop is None:
-        q = replace(q, ecn_last_hop=not isinstance(chosen, Mrc))
-    pfc = q.pfc or (isinstance(chosen, Rocev2) and chosen.pfc)
-    links = ports_of(fabric, watch_links)
-    watch = {
-        "sample_ns": sample_ns or 0, "links": _indices(links), "flows": _indices(watch_flows),
-        "hosts": _indices(watch_hosts), "pcap": _indices(ports_of(fabric, pcap_links)), "task_bytes": task_bytes,
-    }  # fmt: skip
-    options |= {
-        "groups": max(len(workload.groups), 1), "seed": seed, "until_ns": -1 if until_ns is None else until_ns,
-        "check": check, "shared_alpha": q.shared_alpha,
-    }  # fmt: skip
-    columns = {
-        n: getattr(workload, n)
-        for n in ("kind", "node", "peer", "qp", "group", "size", "start", "delay", "dep_ptr", "dep_idx")
-    }
+    watch = _Watch(
+        fabric, ports_of(fabric, watch_links), list(watch_flows), list(watch_hosts), sample_ns or 0, task_bytes,
+        ports_of(fabric, pcap_links),
+    )  # fmt: skip
+    options = {"seed": seed, "until_ns": -1 if until_ns is None else until_ns, "check": check}
     begun = time.monotonic()
+    run = _started(
+        fabric, workload, transport or Mrc(), queues or Queues(), fault_arrays(faults, fabric), watch, options
+    )
+    slices = _Slices(run, begun, until_ns, wall_s, max_rss_mib)
+    stopped = slices.go(progress)
+    run.finish()
+    return _outcome(run, watch, stopped, seed, slices.elapsed(), list(workload.groups))
+
+
+def _started(
+    fabric: Fabric,
+    workload: Workload,
+    transport: Transport,
+    queues: Queues,
+    faults: dict[str, Any],
+    watch: _Watch,
+    options: dict[str, Any],
+) -> _core.SimRun:
+    """The core's run before its first step; UsageError: what the core refuses."""
+    name, routing, settings, more = settings_of(transport)
+    if queues.ecn_last_hop is None:
+        queues = replace(queues, ecn_last_hop=not isinstance(transport, Mrc))
+    pfc = queues.pfc or (isinstance(transport, Rocev2) and transport.pfc)
+    options = options | more | {"groups": max(len(workload.groups), 1), "shared_alpha": queues.shared_alpha}
+    columns = {n: getattr(workload, n) for n in COLUMNS}
     try:
-        run = _core.SimRun(
-            fabric.arrays(q, pfc=pfc),
+        return _core.SimRun(
+            fabric.arrays(queues, pfc=pfc),
             routing,
             columns,
             name,
             settings,
-            fault_arrays(faults, fabric),
-            watch,
+            faults,
+            watch.arrays(),
             options,
         )
     except ValueError as e:
         raise UsageError(f"this run cannot be simulated: {e}") from e
-    slices = _Slices(run, until_ns, wall_s, max_rss_mib)
-    slices.begun = begun
-    stopped = slices.go(progress)
-    run.finish()
-    series = shaped(run.series(), {"flow_bytes": len(watch_flows), "host_rx_bytes": len(watch_hosts), "link_bytes": len(links),
-                                   "link_queue_bytes": len(links), "link_max_queue": len(links),
-                                   "group_bytes": options["groups"], "plane_bytes": fabric.planes})  # fmt: skip
-    tasks, p, events = run.tasks(), run.progress(), run.ev_events()
-    flows = {"delivered_bytes": tasks.pop("bytes"), "rtx": tasks.pop("rtx")}
+
+
+def _outcome(
+    run: _core.SimRun, watch: _Watch, stopped: str, seed: int, wall_s: float, groups: list[str]
+) -> Outcome:
+    tasks, progress, events = run.tasks(), run.progress(), run.ev_events()
     return Outcome(
-        stopped=stopped, seed=seed, sim_ns=p["sim_ns"], wall_s=slices.elapsed(), windows=p["windows"], hops=p["hops"], tasks=tasks,
-        flows=flows, totals=run.totals(), links=run.links(), series=series, ev_events_dropped=events.pop("dropped"), ev_events=events,
-        fabric=fabric, watch_links=[fabric.port_name(i) for i in links], watch_flows=list(watch_flows),
-        watch_hosts=list(watch_hosts), groups=list(workload.groups), pcap=run.pcap(), peak_rss_mib=rss_mib(),
-    )  # fmt: skip
+        stopped=stopped,
+        seed=seed,
+        sim_ns=progress["sim_ns"],
+        wall_s=wall_s,
+        windows=progress["windows"],
+        hops=progress["hops"],
+        flows={"delivered_bytes": tasks.pop("bytes"), "rtx": tasks.pop("rtx")},
+        tasks=tasks,
+        totals=run.totals(),
+        links=run.links(),
+        series=shaped(run.series(), watch.widths(max(len(groups), 1))),
+        ev_events_dropped=events.pop("dropped"),
+        ev_events=events,
+        fabric=watch.fabric,
+        watch_links=[watch.fabric.port_name(i) for i in watch.links],
+        watch_flows=watch.flows,
+        watch_hosts=watch.hosts,
+        groups=groups,
+        pcap=run.pcap(),
+        peak_rss_mib=rss_mib(),
+    )
 
 
 def shaped(flat: Mapping[str, NDArray[Any]], columns: Mapping[str, int]) -> dict[str, NDArray[Any]]:

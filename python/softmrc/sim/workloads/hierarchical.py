@@ -63,16 +63,9 @@ def hierarchical_all_reduce(
     ends: list[Int64s] = []
     for rail in range(rails):
         ring = hosts[rail::rails]
+        size_here, wait = int(share[rail]), ready[ring]
         ends.append(
-            ring_all_reduce(
-                builder,
-                ring,
-                int(share[rail]),
-                pieces=pieces,
-                step_ns=step_ns,
-                after=ready[ring],
-                group=group,
-            )
+            ring_all_reduce(builder, ring, size_here, pieces=pieces, step_ns=step_ns, after=wait, group=group)
         )
     # ends[rail][node] -> a line a NIC.
     table = np.stack(ends, axis=1).reshape(nodes * rails, -1)
