@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.layers.repo import BUILD
 
-ROOMS = ("wire", "ev", "cc", "reliability", "impair", "engine")
+ROOMS = ("wire", "ev", "cc", "reliability", "impair", "engine", "sim")
 FORBIDDEN = re.compile(
     r"^(socket|bind|connect|accept|listen|send|sendto|sendmsg|sendmmsg|recv|recvfrom|recvmsg|recvmmsg|setsockopt|"
     r"open|openat|read|write|close|ioctl|mmap|poll|ppoll|epoll_\w+|select|eventfd|"

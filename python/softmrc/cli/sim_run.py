@@ -71,16 +71,9 @@ def run(
         with phase(f"{scenario}: making fabric and workload", progress):
             loaded = Scenario.load(scenario, overrides=expanded(overrides), quick=quick)
             plan = plan_of(loaded, seed=seed, quick=quick, label=label_of(overrides))
-        limits = Limits(wall_s=wall_limit, max_rss_mib=memory_limit)
+        plan = plan.within(Limits(wall_s=wall_limit, max_rss_mib=memory_limit))
         carry_out(
-            plan.within(limits),
-            out=out,
-            json=json,
-            progress=progress,
-            timing=timing,
-            plot=plot,
-            check=check,
-            clean=clean,
+            plan, out=out, json=json, progress=progress, timing=timing, plot=plot, check=check, clean=clean
         )
 
 
