@@ -48,20 +48,20 @@ def workers(
     count = -1 if jobs is None else jobs
     with contextlib.ExitStack() as stack:
         if engine != "local":
-            stack.enter_context(_connected(engine, address))
+            stack.enter_context(_connected(engine, address, jobs))
             stack.enter_context(joblib.parallel_config(backend=engine, n_jobs=count))
         yield lambda function, calls: _as_done(joblib, engine, count, function, calls)
 
 
 @contextlib.contextmanager
-def _connected(engine: str, address: str | None) -> Iterator[None]:
+def _connected(engine: str, address: str | None, jobs: int | None) -> Iterator[None]:
     if engine == "dask":
         try:
             from dask.distributed import Client
         except ImportError:
             raise UsageError("--engine dask needs it: pip install 'dask[distributed]'") from None
         try:
-            client = Client(address) if address else Client()
+            client = Client(address) if address else Client(n_workers=jobs, threads_per_worker=1)
         except OSError as error:
             raise UsageError(f"no dask scheduler at {address}: {error}") from None
         with client:
@@ -73,8 +73,8 @@ def _connected(engine: str, address: str | None) -> Iterator[None]:
     except ImportError:
         raise UsageError("--engine ray needs it: pip install ray") from None
     try:
-        ray.init(address=address, ignore_reinit_error=True)
-    except ConnectionError as error:
+        ray.init(address=address, num_cpus=None if address else jobs, ignore_reinit_error=True)
+    except (ConnectionError, RuntimeError) as error:
         raise UsageError(f"no ray cluster at {address}: {error}") from None
     register_ray()
     try:
