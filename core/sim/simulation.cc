@@ -196,23 +196,28 @@ void Simulation::run_hosts(Ps begin, Ps end) {
   }
 }
 
+// In order of time, and at the same instant by the port they came from: where windows end, and so what is
+// watched or fails elsewhere, does not show.
 void Simulation::gather(uint32_t first) {
   arrivals_.clear();
+  const auto earlier = [this](const Arrival& x, const Arrival& y) {
+    return x.at != y.at ? x.at < y.at : pool_[x.frame].in_port < pool_[y.frame].in_port;
+  };
   bool sorted = true;
   for (uint32_t i = first; i != kNone; i = cur_next_[i]) {
-    if (!arrivals_.empty() && cur_[i].at < arrivals_.back().at) sorted = false;
-    arrivals_.push_back({cur_[i].at, cur_[i].frame});
+    const Arrival a{cur_[i].at, cur_[i].frame};
+    if (!arrivals_.empty() && earlier(a, arrivals_.back())) sorted = false;
+    arrivals_.push_back(a);
   }
   if (sorted) return;
-  const auto earlier = [](const Arrival& x, const Arrival& y) { return x.at < y.at; };
   if (arrivals_.size() > 64) {
-    std::stable_sort(arrivals_.begin(), arrivals_.end(), earlier);
+    std::sort(arrivals_.begin(), arrivals_.end(), earlier);
     return;
   }
   for (size_t i = 1; i < arrivals_.size(); ++i) {
     const Arrival a = arrivals_[i];
     size_t k = i;
-    for (; k > 0 && a.at < arrivals_[k - 1].at; --k) arrivals_[k] = arrivals_[k - 1];
+    for (; k > 0 && earlier(a, arrivals_[k - 1]); --k) arrivals_[k] = arrivals_[k - 1];
     arrivals_[k] = a;
   }
 }

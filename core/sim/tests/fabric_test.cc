@@ -154,12 +154,12 @@ TEST_CASE("fabric: a uSID list that does not begin with the switch's own is drop
   const Fabric fabric = built(spec_of(s));
   Frame f = frame_of(0, 3, 1, 1);
   REQUIRE(fabric.address(f));
-  // Host 0 is below T0 0, host 3 the second one below T0 1; path 1 leads over T1 1.
+  // Host 0 is below T0 0, host 3 the second one below T0 1 (0 ends a list); path 1 leads over T1 1.
   CHECK_EQ(int{f.sid_count}, 4);
   CHECK_EQ(f.sids[0], make_sid(kSidT0, 0));
   CHECK_EQ(f.sids[1], make_sid(kSidT1, 1));
   CHECK_EQ(f.sids[2], make_sid(kSidT0, 1));
-  CHECK_EQ(f.sids[3], make_sid(kSidHost, 1));
+  CHECK_EQ(f.sids[3], make_sid(kSidHost, 2));
   Frame wrong = f;
   wrong.sids[0] = make_sid(kSidT0, 1);
   CHECK(fabric.next(fabric.nic_port(0, 1), wrong).kind == Hop::Kind::drop);

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "base/bytes.h"
 #include "sim/simulation.h"
 #include "sim/tests/shapes.h"
 
@@ -41,7 +42,7 @@ class Stack {
   void receive(Ps now, uint32_t host, FrameId id) {
     const Frame f = env_.pool[id];
     env_.pool.give(id);
-    config_.log->push_back({now, f.flow, f.kind + 256u * f.spare, f.ecn, f.trim, host});
+    config_.log->push_back({now, f.flow, base::load_be32(f.head), f.ecn, f.trim, host});
     if (++got_[f.flow] * config_.frame < env_.tasks.spec().size[f.flow]) return;
     env_.tasks.on_delivered(f.flow, now);
     env_.tasks.on_acked(f.flow, now);
@@ -69,9 +70,7 @@ class Stack {
       out.trimmable = config_.trimmable;
       out.trim_len = 60;
       out.flow = it->task;
-      out.kind = static_cast<uint8_t>(it->sent);
-      out.spare = static_cast<uint16_t>(it->sent >> 8);
-      ++it->sent;
+      base::store_be32(out.head, it->sent++);
       if (it->sent == it->frames) q.erase(it);
       return true;
     }
