@@ -16,6 +16,12 @@ constexpr uint64_t kWholeMemory = uint64_t{1} << 63;
 constexpr uint64_t kQpBytes = 16 * 1024;
 constexpr uint64_t kMaxQpMemory = uint64_t{64} << 30;
 constexpr uint32_t kControlBytes = 120;
+
+std::string unknown(const char* what, const std::string& name, const std::vector<std::string>& known) {
+  std::string text = "no " + std::string(what) + " '" + name + "'; there is ";
+  for (const std::string& k : known) text += (&k == &known.front() ? "" : ", ") + k;
+  return text;
+}
 }  // namespace
 
 MrcStack::MrcStack(Env& env, const MrcConfig& config) : env_(env), config_(config) {}
@@ -191,6 +197,10 @@ std::string MrcStack::bring_up(uint32_t host, const Link& link, const Link& back
 }
 
 std::string MrcStack::open(const std::vector<Pair>& pairs) {
+  if (!ev::known_policy(config_.policy)) return unknown("path policy", config_.policy, ev::policies());
+  const auto known = cc::algorithms();
+  if (!config_.cc.empty() && std::find(known.begin(), known.end(), config_.cc) == known.end())
+    return unknown("congestion control", config_.cc, known);
   uint64_t qps = 0;
   for (const Pair& p : pairs) qps += 2ULL * p.qps;
   if (qps * kQpBytes > kMaxQpMemory)

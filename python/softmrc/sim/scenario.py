@@ -20,6 +20,7 @@ from softmrc.sim.config import Clos, Fault, Graph, Mrc, Queues, Rocev2, Tcp, Top
 from softmrc.sim.fault_plan import plan_faults
 from softmrc.sim.graph_file import load_toml, read_graph
 from softmrc.sim.htsim_topo import read_topology
+from softmrc.sim.policies import load_plugins
 from softmrc.sim.scenario_collectives import Place
 from softmrc.sim.scenario_workloads import KINDS, make_workload
 from softmrc.sim.table import check_keys, mapping, read_table
@@ -28,7 +29,7 @@ from softmrc.sim.workload import GREEDY, MAX_TIME_NS, Workload
 __all__ = ["Sample", "Scenario", "Stop"]
 
 _TABLES = ("fabric", "queues", "transport", "workload", "sample", "cost", "stop")
-_KEYS = ("about", "seed", "fault", "quick", *_TABLES)
+_KEYS = ("about", "seed", "plugins", "fault", "quick", *_TABLES)
 _TRANSPORTS: dict[str, type[Mrc] | type[Rocev2] | type[Tcp]] = {"mrc": Mrc, "rocev2": Rocev2, "tcp": Tcp}
 
 
@@ -138,6 +139,7 @@ class Scenario:
             _put(doc, key, value)
         check_keys(doc, _KEYS, "")
         tables = {t: mapping(doc.get(t, {}), t) for t in _TABLES}
+        load_plugins(_plugins(doc, folder))
         topology = _topology(tables["fabric"], folder)
         seed = doc.get("seed", 1)
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
@@ -205,7 +207,7 @@ class Scenario:
         parts = [work, *(p for p in work.get("part", []) if isinstance(p, Mapping))]
         names += [p.get("file") for p in parts] + [p.get("groups") for p in parts]
         names += [p.get("sizes") for p in parts if str(p.get("sizes", "")).endswith(".csv")]
-        found = [self.folder / str(n) for n in names if n]
+        found = [self.folder / str(n) for n in names if n] + _plugins(self.document, self.folder)
         if work.get("kind") == "chakra":
             from softmrc.sim.chakra import trace_files
 
@@ -222,6 +224,13 @@ class Scenario:
     def list() -> Sequence[tuple[str, str]]:
         """Return name and one-line description of the built-in scenarios."""
         return [(name, str(load_toml(path).get("about", ""))) for name, path in _built_in()]
+
+
+def _plugins(doc: Mapping[str, Any], folder: Path) -> list[Path]:
+    names = doc.get("plugins", [])
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        raise UsageError(f'plugins is a list of Python files, as ["my_policy.py"], not {names!r}')
+    return [folder / n for n in names]
 
 
 def _built_in() -> Sequence[tuple[str, Path]]:
