@@ -89,19 +89,17 @@ class Effort:
 
     Attributes:
         name: "quick" or "full".
-        seeds: Seeds of scenarios with hashing or random EVs.
-        seeds_dear: Seeds of collectives.
+        seeds: Seeds of cheap scenarios with hashing or random EVs.
+        seeds_dear: Seeds of dear ones: collectives, and DCQCN that needs long runs.
         incast_ns: Measured time of the incast.
         permutation_ns: Measured time of the permutation.
         bin_rtts: Round trips in a bin of the link failures.
-        ring_mb: All-reduce sizes without loss, MB.
-        ring_steps: Ring steps simulated of the 126; the steps of a ring are alike.
-        ring_loss_mb: All-reduce sizes with loss, MB.
-        ring_loss_steps: Ring steps with loss.
-        ring_largest_mb: Size at which MRC's kept fraction is judged "at 4 GB".
-        ring_largest_steps: Ring steps there.
+        ring: All-reduce sizes without loss in MB, each with the steps simulated of the 126; they are alike.
+        ring_loss: The same with loss.
+        ring_largest: The size at which MRC's kept fraction is judged "at 4 GB", and its steps.
         alltoall_mb: All-to-all sizes; the first is the paper's 16 MB, the last its "largest".
         job_steps: Steps of the synchronous job in an interval.
+        ramp_ns: Length of the start of a job.
     """
 
     name: str
@@ -110,31 +108,27 @@ class Effort:
     incast_ns: int
     permutation_ns: int
     bin_rtts: int
-    ring_mb: tuple[int, ...]
-    ring_steps: int
-    ring_loss_mb: tuple[int, ...]
-    ring_loss_steps: int
-    ring_largest_mb: int
-    ring_largest_steps: int
+    ring: tuple[tuple[int, int], ...]
+    ring_loss: tuple[tuple[int, int], ...]
+    ring_largest: tuple[int, int]
     alltoall_mb: tuple[int, ...]
     job_steps: int
+    ramp_ns: int
 
 
 QUICK = Effort(
     name="quick",
     seeds=10,
     seeds_dear=2,
-    incast_ns=30_000_000,
+    incast_ns=20_000_000,
     permutation_ns=2_000_000,
     bin_rtts=200,
-    ring_mb=(2, 16, 256, 1024),
-    ring_steps=12,
-    ring_loss_mb=(64, 256, 1024),
-    ring_loss_steps=32,
-    ring_largest_mb=4096,
-    ring_largest_steps=16,
-    alltoall_mb=(16, 128),
-    job_steps=40,
+    ring=((2, 126), (16, 126), (256, 12), (1024, 8)),
+    ring_loss=((64, 32), (256, 16), (1024, 8)),
+    ring_largest=(4096, 4),
+    alltoall_mb=(16, 64),
+    job_steps=20,
+    ramp_ns=4_000_000,
 )
 
 FULL = Effort(
@@ -144,12 +138,21 @@ FULL = Effort(
     incast_ns=65_000_000,
     permutation_ns=10_000_000,
     bin_rtts=1000,
-    ring_mb=(2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
-    ring_steps=126,
-    ring_loss_mb=(2, 8, 64, 256, 1024),
-    ring_loss_steps=126,
-    ring_largest_mb=4096,
-    ring_largest_steps=126,
+    ring=(
+        (2, 126),
+        (4, 126),
+        (8, 126),
+        (16, 126),
+        (32, 126),
+        (64, 126),
+        (128, 126),
+        (256, 126),
+        (512, 126),
+        (1024, 126),
+    ),
+    ring_loss=((2, 126), (8, 126), (64, 126), (256, 126), (1024, 126)),
+    ring_largest=(4096, 32),
     alltoall_mb=(16, 64, 256, 1024),
-    job_steps=60,
+    job_steps=40,
+    ramp_ns=20_000_000,
 )

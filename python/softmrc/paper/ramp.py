@@ -22,15 +22,15 @@ DEAD = 8
 """Of 256 T0-T1 links: 3 %."""
 EVS = 64
 SAMPLE_NS = 100_000
-END_NS = 8_000_000
 
 
-def ramp(case: str, seed: int) -> Measured:
+def ramp(case: str, seed: int, length_ns: int) -> Measured:
     """Start 16 endless QPs on each of 64 NICs at once and return lost packets and goodput over time.
 
     Args:
         case: "clean", no dead link; "dead", 3 % dead from the start; "denylist", the same, known beforehand.
         seed: Of the EVs and of which links are dead.
+        length_ns: Time simulated.
     """
     rng = np.random.default_rng(seed)
     links = [(p, t0, t1) for p in range(1, PLANES + 1) for t0 in range(HOSTS // PER_T0) for t1 in range(T1S)]
@@ -41,7 +41,7 @@ def ramp(case: str, seed: int) -> Measured:
     work, _ = greedy_pairs(pairs, 1)
     kind = fabrics.mrc(evs=EVS, denylist=case == "denylist")
     found = fabrics.run(
-        fabrics.clos(HOSTS, PLANES, PER_T0, T1S), work, kind, seed=seed, faults=faults, until_ns=END_NS,
+        fabrics.clos(HOSTS, PLANES, PER_T0, T1S), work, kind, seed=seed, faults=faults, until_ns=length_ns,
         sample_ns=SAMPLE_NS,
     )  # fmt: skip
     drops = np.asarray(found.series["drops"], dtype=np.float64)
@@ -55,8 +55,11 @@ def ramp(case: str, seed: int) -> Measured:
 
 
 def _cells(effort: Effort) -> list[Cell]:
-    cost = END_NS * HOSTS * 400 / 8 / PARAMS.mtu / 1e6
-    return [Cell.of(f"ramp/{case}", ramp, cost, case=case, seed=1) for case in ("clean", "dead", "denylist")]
+    cost = effort.ramp_ns * HOSTS * 400 / 8 / PARAMS.mtu / 1e6
+    return [
+        Cell.of(f"ramp/{case}", ramp, cost, case=case, seed=1, length_ns=effort.ramp_ns)
+        for case in ("clean", "dead", "denylist")
+    ]
 
 
 def decay(drops: list[float]) -> float:
@@ -87,7 +90,10 @@ def judge(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
     )
     series = {"ramp_dead": dead["drops"], "ramp_known": known["drops"]}
     return Verdict(
-        checks, ours, f"{END_NS / 1e6:g} ms instead of 25 min; drops count data, SACKs and probes", series
+        checks,
+        ours,
+        f"{effort.ramp_ns / 1e6:g} ms instead of 25 min; drops count data, SACKs and probes",
+        series,
     )
 
 
