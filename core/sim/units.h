@@ -22,7 +22,9 @@ constexpr base::Instant to_instant(Ps t) { return base::Instant{t / kPsPerNs}; }
 using ByteTime = uint64_t;
 inline constexpr int kByteTimeBits = 24;
 constexpr ByteTime byte_time(double bits_per_second) {
-  return static_cast<ByteTime>(8e12 / bits_per_second * (1 << kByteTimeBits) + 0.5);
+  const double exact = 8e12 / bits_per_second * (1 << kByteTimeBits);
+  const auto whole = static_cast<ByteTime>(exact);
+  return whole + (exact - static_cast<double>(whole) >= 0.5 ? 1 : 0);
 }
 constexpr Ps serialization(ByteTime per_byte, uint32_t bytes) {
   // Whole and fractional part apart: no product passes 64 bits.
