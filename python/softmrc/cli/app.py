@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from softmrc.cli.output import FAILED, OutputError, discard_output, explain_output, note
+from softmrc.cli.pages import use_huge_pages
 
 __all__ = ["app", "main"]
 
@@ -99,6 +100,7 @@ def _top(
 
 def main(*args: Any, **kwargs: Any) -> None:
     """Entry point of the `softmrc` command; the one place that knows what to do when stdout takes nothing."""
+    use_huge_pages()
     try:
         try:
             app(*args, **kwargs)
