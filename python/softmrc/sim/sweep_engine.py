@@ -7,6 +7,7 @@ of simulations.
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ __all__ = ["ENGINES", "workers"]
 
 ENGINES = ("local", "dask", "ray")
 _MAX_JOBS = 4_096
+_PATIENCE_S = 5.0
 _BATCH = 4  # a back end that returns everything at the end gets this many runs a worker at a time
 
 Out = TypeVar("Out")
@@ -45,12 +47,29 @@ def workers(
         import joblib
     except ImportError:
         raise UsageError("sweeps need joblib: pip install 'softmrc[sim]'") from None
+    if address is not None:
+        _check_reachable(engine, address)
     count = -1 if jobs is None else jobs
     with contextlib.ExitStack() as stack:
         if engine != "local":
             stack.enter_context(_connected(engine, address, jobs))
             stack.enter_context(joblib.parallel_config(backend=engine, n_jobs=count))
         yield lambda function, calls: _as_done(joblib, engine, count, function, calls)
+
+
+def _check_reachable(engine: str, address: str) -> None:
+    """Refuse a scheduler that does not answer; the clients themselves try for minutes.
+
+    Raises:
+        UsageError: nobody listens there; an address without a port passes.
+    """
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE_S).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"no {engine} scheduler at {address}: {error}") from None
 
 
 @contextlib.contextmanager

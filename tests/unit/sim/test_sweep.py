@@ -133,6 +133,15 @@ def test_engines_that_cannot_be(engine: str, jobs: int | None, address: str | No
         pass
 
 
+def test_a_scheduler_that_does_not_answer_is_named_at_once() -> None:
+    # Port 1 of this host: nobody listens there.
+    with (
+        pytest.raises(UsageError, match=r"no dask scheduler at tcp://127\.0\.0\.1:1: "),
+        workers("dask", None, "tcp://127.0.0.1:1"),
+    ):
+        pass
+
+
 def test_the_command(tmp_path: Path) -> None:
     write(tmp_path)
     file = tmp_path / "sweep.toml"
