@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib.util
 import json
 import logging
 import os
@@ -32,6 +33,7 @@ __all__ = [
     "guard",
     "human_bytes",
     "human_rate",
+    "need",
     "note",
     "put",
     "put_json",
@@ -43,6 +45,17 @@ USAGE = 2
 REFUSED = 3
 INCOMPLETE = 4
 INTERRUPTED = 130
+
+# Libraries that only some commands need, and the extra of this package that brings each.
+_EXTRA_OF = {
+    "google": "chakra",
+    "joblib": "sim",
+    "matplotlib": "plot",
+    "numpy": "sim",
+    "prometheus_client": "metrics",
+    "pyarrow": "sim",
+    "pyroute2": "bench",
+}
 
 
 class OutputError(Exception):
@@ -157,8 +170,25 @@ def guard(command: str, as_json: bool = False) -> Iterator[None]:
         raise typer.Exit(FAILED) from None
     except OSError as error:
         fail(command, f"{error.filename or 'system call'}: {error.strerror or error}", FAILED, as_json)
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library not in _EXTRA_OF:
+            raise
+        install = f"pip install 'softmrc[{_EXTRA_OF[library]}]'"
+        fail(command, f"{library} is not installed, and this command needs it: {install}", USAGE, as_json)
     except KeyboardInterrupt:
         fail(command, "interrupted", INTERRUPTED, as_json)
+
+
+def need(*libraries: str) -> None:
+    """Look for libraries that a command uses only at its end, before it begins.
+
+    Raises:
+        ModuleNotFoundError: one is not installed; `guard` says which extra brings it.
+    """
+    for library in libraries:
+        if importlib.util.find_spec(library) is None:
+            raise ModuleNotFoundError(f"No module named {library!r}", name=library)
 
 
 def human_bytes(count: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softmrc.cli.output import FAILED, INTERRUPTED, guard, note, put, put_json
+from softmrc.cli.output import FAILED, INTERRUPTED, guard, need, note, put, put_json
 from softmrc.cli.sim_options import Json, MemoryLimit, Out, Seed, Shown, Timing, WallLimit
 from softmrc.cli.sim_progress import phase, showing, summary_lines
 from softmrc.errors import UsageError
@@ -115,12 +115,15 @@ def carry_out(
 
     Raises:
         UsageError: the simulator cannot build the plan, or a file cannot be written.
+        ModuleNotFoundError: a library that the files need is not installed.
         KeyboardInterrupt: the run without incidents was interrupted; there is nothing to write yet.
         typer.Exit: the run is partial.
     """
     from softmrc.sim.result.execute import execute
     from softmrc.sim.result.files import plain
 
+    if out:
+        need("pyarrow", *(["matplotlib"] if plot else []))
     clean_end_ns = _clean_end_ns(plan, progress) if clean else None
     with showing(plan, progress) as show:
         result = execute(plan, progress=show, check=check, clean_end_ns=clean_end_ns)

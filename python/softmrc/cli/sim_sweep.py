@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softmrc.cli.output import INCOMPLETE, INTERRUPTED, guard, note, put, put_json
+from softmrc.cli.output import INCOMPLETE, INTERRUPTED, guard, need, note, put, put_json
 from softmrc.cli.sim_options import Json, MemoryLimit, Shown, WallLimit
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def sweep(
         from softmrc.sim.sweep import TABLE, run_sweep
         from softmrc.sim.sweep_file import Sweep
 
+        need("joblib", "pyarrow")
         loaded = Sweep.load(file)
         limits = Limits(wall_s=wall_limit, max_rss_mib=memory_limit)
         interrupted = False
