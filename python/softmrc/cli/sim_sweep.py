@@ -51,8 +51,7 @@ def sweep(
         need("joblib", "pyarrow")
         loaded = Sweep.load(file)
         limits = Limits(wall_s=wall_limit, max_rss_mib=memory_limit)
-        interrupted = False
-        rows: list[dict[str, Any]] = []
+        interrupted, rows = False, list[dict[str, Any]]()
         with _bar(progress) as show:
             try:
                 rows = run_sweep(
