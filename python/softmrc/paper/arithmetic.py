@@ -95,7 +95,7 @@ def judge_send_recv(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
     """Judge R20."""
     fit = fit_send_recv()
     checks = [
-        at_most("largest error of the fit", fit["worst"], 0.02),
+        at_most("largest error of the fit", fit["worst"], 0.05),
         shown("bw, Gb/s", fit["bw"], "750"),
         shown("t0, us", fit["t0"]),
     ]

@@ -69,6 +69,7 @@ def mrc(**changes: Any) -> Mrc:
     settings: dict[str, Any] = {
         "evs": PARAMS.evs,
         "backups": PARAMS.backups,
+        "mpr": PARAMS.mpr,
         "mtu": PARAMS.mtu,
         "tail_timer_ns": PARAMS.loss_timer_ns,
         "probe_interval_ns": PARAMS.probe_interval_ns,

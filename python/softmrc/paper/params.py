@@ -27,6 +27,9 @@ class Params:
         evs: Active EVs of a QP (paper: 128-256).
         evs_collective: Active EVs on Cluster C (paper: 256).
         backups: Backup EVs of a QP (ours).
+        mpr: Packets in flight of a QP / 128 (ours). The API's example is 8; at 800 Gb/s those 1,024 packets are 43 us,
+            less than it takes to notice a loss by what overtook it and to repair it (48 us), so that each loss stalls
+            the QP for some microseconds.
         loss_timer_ns: Loss timer of MRC. The paper's curves with loss imply that each lost packet cost 175-230 us.
         repairs: The two settings results with loss are shown at. "timer": only the loss timers repair, which is what
             the curves imply of the measured NICs, both MRC and RoCE. "fast": MRC also infers losses from what overtook
@@ -60,6 +63,7 @@ class Params:
     evs: int = 128
     evs_collective: int = 256
     backups: int = 32
+    mpr: int = 16
     loss_timer_ns: int = 200_000
     repairs: tuple[str, str] = ("timer", "fast")
     roce_rto_ns: int = 1_000_000

@@ -148,7 +148,7 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         "R20", "Send/recv by message size, 42 K GPUs", "Fig 15",
-        "675 to 750 Gb/s", "S/(S/bw + t0) fits the seven points within 2 %", False,
+        "675 to 750 Gb/s", "S/(S/bw + t0) fits the seven points within 5 %", False,
     ),
     Target(
         "R21", "Equal planes: cross traffic and missing uplinks on one plane", "sec 4",
