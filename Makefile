@@ -155,9 +155,12 @@ bench: build ## micro benchmarks of the core (ARGS=--json for machines)
 	@$(NINJA) -C $(DEV) -j $(JOBS) --quiet micro_bench
 	@$(DEV)/bench/micro_bench $(ARGS)
 
-bench-smoke: build ## the same in a few seconds: checks that they run and the memory bound holds
+bench-smoke: build ## the same and the simulator in seconds: that they run, memory bounds, completion times
 	@$(NINJA) -C $(DEV) -j $(JOBS) --quiet micro_bench
 	@$(DEV)/bench/micro_bench --quick $(ARGS)
+	@echo "[bench] the simulator: two permutations, one target of the paper"
+	@$(BIN)/softmrc bench sim --quick
+	@$(BIN)/softmrc paper --only R1 --json > $(DEV)/paper-r1.json
 
 FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.stamp-deps ## libFuzzer on wire and engine, FUZZ_SECONDS each (needs clang)

@@ -24,7 +24,8 @@ def bench_sim(
     Raises:
         UsageError: a case or a program that does not exist.
         BenchError: a simulation failed.
-        typer.Exit: a row misses its target, or the measurement was interrupted.
+        typer.Exit: a row misses its target (with `quick`: one that is not about speed), or the measurement was
+            interrupted.
     """
     from softmrc.bench.sim import choose_cases, measure, rows_of
 
@@ -58,7 +59,8 @@ def bench_sim(
         typer.echo("\n".join(["", *(_line(row) for row in judged)]))
     if interrupted:
         raise typer.Exit(INTERRUPTED)
-    if any(row.ok is False for row in judged):
+    # One short run says nothing about speed.
+    if any(row.ok is False for row in judged if not (quick and row.sense == ">=")):
         raise typer.Exit(FAILED)
 
 

@@ -133,3 +133,12 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = CliRunner().invoke(app, ["bench", "sim", "--rows", "--json"])
     assert json.loads(listed.output)["rows"][0]["name"] == "small"
     assert CliRunner().invoke(app, ["bench", "transport", "--htsim", "x"]).exit_code == 2
+
+
+def test_quick_runs_are_not_judged_by_their_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = Case(name="small", hosts=8, radix_down=2, target=1e12, quick=True)
+    monkeypatch.setattr(sim, "CASES", (fast,))
+    for args, code in ((["--quick"], 0), (["--repeat", "1"], 1)):
+        ran = CliRunner().invoke(app, ["bench", "sim", "--json", *args])
+        assert [row["ok"] for row in json.loads(ran.stdout)["rows"]] == [False]
+        assert ran.exit_code == code
