@@ -27,6 +27,9 @@ from softmrc.sim.policies import (
     register_policy,
 )
 from softmrc.sim.run import Outcome, simulate
+from softmrc.sim.scenario import Scenario
+from softmrc.sim.sweep import run_sweep
+from softmrc.sim.sweep_file import Sweep
 from softmrc.sim.workload import Workload
 
 ROOT = Path(__file__).parents[3]
@@ -230,8 +233,12 @@ def test_names() -> None:
     for name in ("", "uet-1.0-nscc"):
         with pytest.raises(UsageError):
             register_controller(name, WindowController)
-    with pytest.raises(UsageError):
+    with pytest.raises(
+        UsageError, match=r"no path policy 'never registered'; there is .*bitmap, bitmap-flat"
+    ):
         run(Mrc(evs=16, policy="never registered"))
+    with pytest.raises(UsageError, match=r"no congestion control 'neither'; there is .*uet-1\.0-nscc"):
+        run(Mrc(evs=16, cc="neither"))
 
 
 def test_factories_that_make_something_else() -> None:
@@ -278,6 +285,55 @@ def test_plugins(tmp_path: Path) -> None:
         load_plugins([file])
     with pytest.raises(UsageError, match="cannot read plugin"):
         load_plugins([tmp_path / "none.py"])
+
+
+SCENARIO = """
+plugins = ["sim_policy.py"]
+[fabric]
+hosts = 8
+planes = 2
+hosts_per_t0 = 4
+t1_per_plane = 2
+[workload]
+kind = "permutation"
+size = "50 KB"
+[transport]
+evs = 16
+policy = "example-rr"
+"""
+SWEEP = """
+[sweep]
+scenario = "mine.toml"
+seeds = 2
+[sweep.grid]
+"transport.policy" = ["example-rr", "rr"]
+"""
+
+
+def write_scenario(folder: Path) -> Path:
+    (folder / "sim_policy.py").write_bytes(EXAMPLE.read_bytes())
+    (folder / "mine.toml").write_text(SCENARIO)
+    return folder / "mine.toml"
+
+
+def test_a_scenario_names_plugins(tmp_path: Path) -> None:
+    scenario = Scenario.load(write_scenario(tmp_path))
+    assert scenario.files()["sim_policy.py"]
+    outcome = simulate(scenario.topology, scenario.workload(), scenario.transport, seed=1)
+    assert outcome.stopped == "done"
+    with pytest.raises(UsageError, match="plugins is a list of Python files"):
+        Scenario.load(tmp_path / "mine.toml", overrides={"plugins": "sim_policy.py"})
+    with pytest.raises(UsageError, match=r"cannot read plugin .*none\.py"):
+        Scenario.load(tmp_path / "mine.toml", overrides={"plugins": ["none.py"]})
+
+
+def test_workers_of_a_sweep_load_plugins(tmp_path: Path) -> None:
+    write_scenario(tmp_path)
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    rows = run_sweep(Sweep.load(tmp_path / "sweep.toml"), tmp_path / "out", jobs=2)
+    assert [row["error"] for row in rows] == [None] * 4
+    ours, theirs = rows[:2], rows[2:]
+    assert [row["end_ns"] for row in ours] == [row["end_ns"] for row in theirs]
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
