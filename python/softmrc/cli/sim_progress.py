@@ -128,6 +128,7 @@ def _more_lines(document: dict[str, Any]) -> list[str]:
         "data_packets_rtx",
         "ecn_marks",
         "trims",
+        "trims_last_hop",
         "drops_queue",
         "timeouts",
         "pfc_pauses",
