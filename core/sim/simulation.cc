@@ -41,6 +41,11 @@ std::string Simulation::build(RunSpec spec, const MakeHosts& make) {
   for (Side& side : sides_) side.calendar = Calendar(lookahead_);
   until_ = spec_.until_ns < 0 ? kNever : from_ns(spec_.until_ns);
   if (std::string bad = plan_faults(); !bad.empty()) return bad;
+  // What is broken from the start is so before connections are opened: a denylist knows it.
+  for (const Event& e : events_) {
+    if (e.at > 0) break;
+    for (uint32_t side = 0; side < 2 && !e.notice; ++side) apply(e, side);
+  }
 
   const Workload& w = tasks_.spec();
   std::vector<Pair> pairs;
