@@ -88,6 +88,7 @@ def job(case: str, seed: int, steps: int, step_ns: float, remap_ns: int = 0) -> 
         "edges_ns": [float(e) for e in edges],
         "drops": [float(d) for d in np.asarray(found.series["drops"])],
         "bad_ns": changes.when(state=ASSUMED_BAD),
+        "demoted_qps": len({ev[:3] for ev in changes.distinct(state=ASSUMED_BAD)}),
         "good_ns": changes.when(state=GOOD),
         "totals": {k: int(v) for k, v in found.totals.items()},
     }
@@ -155,14 +156,21 @@ def judge_t1(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
     relative = _relative(found, clean)
     posted, lost = np.array(found["posted_ns"]), np.array(found["lost"])
     during = np.logical_and(posted >= found["fault_ns"] - STEP_NS, posted < found["heal_ns"])
-    share = float(np.mean(lost[during].sum(axis=0) > 0))
+    again = float(np.mean(lost[during].sum(axis=0) > 0))
+    share = found["demoted_qps"] / lost.shape[1]
     expected = PARAMS.evs / (PLANES * T1S)
     drops = found["drops"]
     later = max(drops[FAULT + 1 : HEAL]) / max(drops[FAULT], 1.0)
     returned = sum(t > found["heal_ns"] for t in found["good_ns"])
     before = float(np.mean(relative[1:FAULT]))
     checks = [
-        between("share of QPs that lost a packet", share, expected - 0.03, expected + 0.03, "~0.25"),
+        between(
+            "share of QPs that lost a data packet (an EV left)",
+            share,
+            expected - 0.03,
+            expected + 0.03,
+            "~0.25",
+        ),
         at_most("job rate in the interval of the fault, of before", relative[FAULT] / before, 0.99, "0.81"),
         at_least(
             "job rate after it while the T1 is dead, worst",
@@ -175,6 +183,7 @@ def judge_t1(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
         at_least("EVs that came back by probes", float(returned), 1),
         equal("QP errors", found["totals"]["qp_errors"], 0, "0"),
         shown("EVs that left", float(len(found["bad_ns"]))),
+        shown("share of QPs that sent anything again (SACKs are lost, too)", again),
     ]
     ours = (
         f"{100 * share:.1f} % of QPs touched; job {100 * (relative[FAULT] / before - 1):.0f} % for one interval, then "

@@ -95,7 +95,8 @@ class Effort:
         name: "quick" or "full".
         seeds: Seeds of cheap scenarios with hashing or random EVs.
         seeds_dear: Seeds of dear ones: collectives, and DCQCN that needs long runs.
-        incast_ns: Measured time of the incast.
+        incast_ns: Measured time of the incast, RoCE.
+        incast_mrc_ns: The same, MRC, whose fairness builds up over round trips.
         permutation_ns: Measured time of the permutation.
         bin_rtts: Round trips in a bin of the link failures.
         ring: All-reduce sizes without loss in MB, each with the steps simulated of the 126; they are alike.
@@ -110,6 +111,7 @@ class Effort:
     seeds: int
     seeds_dear: int
     incast_ns: int
+    incast_mrc_ns: int
     permutation_ns: int
     bin_rtts: int
     ring: tuple[tuple[int, int], ...]
@@ -125,6 +127,7 @@ QUICK = Effort(
     seeds=10,
     seeds_dear=2,
     incast_ns=20_000_000,
+    incast_mrc_ns=65_000_000,
     permutation_ns=2_000_000,
     bin_rtts=200,
     ring=((2, 126), (16, 126), (256, 12), (1024, 8)),
@@ -140,6 +143,7 @@ FULL = Effort(
     seeds=20,
     seeds_dear=5,
     incast_ns=65_000_000,
+    incast_mrc_ns=65_000_000,
     permutation_ns=10_000_000,
     bin_rtts=1000,
     ring=(
