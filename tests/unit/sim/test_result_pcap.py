@@ -74,38 +74,33 @@ def frame(**changes: object) -> Frame:
     return Frame(**{**made, **changes})  # type: ignore[arg-type]
 
 
-def test_a_frame_is_ipv6_in_ipv6_with_its_usids() -> None:
+def test_a_frame_goes_to_its_usids() -> None:
     made = packet_of(frame(), "mrc")
-    outer = IPv6(made.data)
-    assert (made.at_ns, made.length) == (5, 40 + 40 + 8 + 28 + 4_096 + 4)
-    assert outer.dst == "fcbb:bb00:205:a07::"
-    assert outer.plen == made.length - 40
-    inner = outer.payload
-    assert (inner.src, inner.dst) == ("fd00:0:2::3", "fd00:0:2::1:1170")
-    assert (inner.fl, inner.tc >> 2, inner.tc & 3) == (0x12, 26, 2)  # the mark is the outer header's
-    assert (outer.fl, outer.tc & 3) == (0x12, 3)
-    assert (inner[UDP].sport, inner[UDP].dport, inner[UDP].len) == (0xC001, 4_791, made.length - 80)
+    packet = IPv6(made.data)
+    assert (made.at_ns, made.length) == (5, 40 + 8 + 28 + 4_096 + 4)
+    assert (packet.src, packet.dst) == ("fd00:0:2::3", "fcbb:bb00:205:a07::")
+    assert packet.plen == made.length - 40
+    assert (packet.fl, packet.tc >> 2, packet.tc & 3) == (0x12, 26, 3)
+    assert (packet[UDP].sport, packet[UDP].dport, packet[UDP].len) == (0xC001, 4_791, made.length - 40)
 
 
-def test_without_usids_there_is_no_outer_header() -> None:
+def test_without_usids_it_goes_to_the_host() -> None:
     made = packet_of(frame(sids=(), payload=0), "rocev2")
+    assert IPv6(made.data).dst == "fd00:0:2::1:1170"
     assert IPv6(made.data)[UDP].len == 8 + 28 + 4
     assert made.length == len(made.data)
 
 
 def test_a_trimmed_frame_says_what_it_was() -> None:
     made = packet_of(frame(payload=0, dscp=12, head=bytes(20), full_udp=4_200), "mrc")
-    inner = IPv6(made.data).payload
-    assert (inner.plen, inner[UDP].len, inner.tc >> 2) == (28, 4_200, 4)
+    packet = IPv6(made.data)
+    assert (packet.plen, packet[UDP].len, packet.tc >> 2) == (28, 4_200, 12)
     assert made.length == len(made.data)
-    again = bytearray(20)
-    again[8] = 0x20
-    made = packet_of(frame(payload=0, dscp=12, head=bytes(again), full_udp=4_200), "mrc")
-    assert IPv6(made.data).payload.tc >> 2 == 8
 
 
 def test_a_payload_is_filled_up_to_four_bytes() -> None:
-    made = packet_of(frame(sids=(), payload=4_093), "mrc")
+    head = b"\0\x30" + bytes(26)  # BTH.pad = 3
+    made = packet_of(frame(sids=(), payload=4_093, head=head), "mrc")
     assert IPv6(made.data)[UDP].len == 8 + 28 + 4_096 + 4
 
 
