@@ -21,10 +21,11 @@ UPLINKS = 8
 FAULT_NS = 1_000_000
 SAMPLE_NS = 1_000
 END_NS = 3_000_000
+SMOOTH = 20
 
 
 def reverse(seed: int) -> Measured:
-    """Cut the uplink that carries most SACKs, that way only, and return when others took over.
+    """Cut the uplink that carries most SACKs, that way only, and return when as many as before came back over others.
 
     Args:
         seed: Of the EVs.
@@ -55,7 +56,7 @@ def reverse(seed: int) -> Measured:
     flow = np.asarray(found.series["flow_bytes"], dtype=np.float64)[:, 0]
     before = flow[np.logical_and(time > FAULT_NS / 2, time <= FAULT_NS)].mean()
     dip = flow[time > FAULT_NS][: 20 * 40].reshape(-1, 20).sum(axis=1).min() / 20
-    taken = _first_at(others, time, 0.5 * float(level))
+    taken = _first_at(others, time, 0.9 * float(level))
     return {
         "share": float(recent[victim] / max(recent.sum(), 1.0)),
         "replaced_ns": taken - FAULT_NS,
@@ -68,10 +69,10 @@ def reverse(seed: int) -> Measured:
 
 
 def _first_at(series: np.ndarray, time: np.ndarray, level: float) -> float:
-    """Return when the mean over 10 us first reaches a level after the fault; NaN if it never does."""
-    smooth = np.convolve(series, np.ones(10) / 10, mode="valid")
-    late = np.flatnonzero(np.logical_and(smooth >= level, time[9:] > FAULT_NS))
-    return float(time[9:][late[0]]) if len(late) else float("nan")
+    """Return when the mean over `SMOOTH` samples first reaches a level after the fault; NaN if it never does."""
+    smooth = np.convolve(series, np.ones(SMOOTH) / SMOOTH, mode="valid")
+    late = np.flatnonzero(np.logical_and(smooth >= level, time[SMOOTH - 1 :] > FAULT_NS))
+    return float(time[SMOOTH - 1 :][late[0]]) if len(late) else float("nan")
 
 
 def _cells(effort: Effort) -> list[Cell]:
