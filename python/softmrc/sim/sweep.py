@@ -101,7 +101,10 @@ def run_sweep(
     tell = progress or (lambda done, total, last: None)
     tell(len(texts), len(keys), None)
     missing = [i for i in range(len(keys)) if i not in texts]
-    calls = [(sweep.scenario, sweep.cells[i], sweep.quick, bounds, i, keys[i]) for i in missing]
+    # Worker processes may have been started elsewhere.
+    is_file = sweep.scenario.endswith(".toml")
+    scenario = os.path.abspath(sweep.scenario) if is_file else sweep.scenario
+    calls = [(scenario, sweep.cells[i], sweep.quick, bounds, i, keys[i]) for i in missing]
     try:
         for done in _carry_out(calls, jobs, engine, address):
             if done.error:

@@ -43,6 +43,17 @@ def test_workers_do_not_show_in_the_bytes(tmp_path: Path) -> None:
     assert cells == {file.name: file.read_bytes() for file in (tmp_path / "2" / "cells").iterdir()}
 
 
+def test_workers_that_were_started_elsewhere_find_the_scenario(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        made = sweep(Path(), seeds=2)
+        assert made.scenario == "small.toml"
+        assert [row["error"] for row in run_sweep(made, "out", jobs=2)] == [None] * 4
+
+
 def test_rows_tell_cells_apart_and_have_figures(tmp_path: Path) -> None:
     run_sweep(sweep(tmp_path), tmp_path / "out", jobs=1)
     got = rows(tmp_path / "out")
