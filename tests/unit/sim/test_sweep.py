@@ -52,6 +52,7 @@ def test_workers_that_were_started_elsewhere_find_the_scenario(
         made = sweep(Path(), seeds=2)
         assert made.scenario == "small.toml"
         assert [row["error"] for row in run_sweep(made, "out", jobs=2)] == [None] * 4
+        Path("small.toml").unlink()
 
 
 def test_rows_tell_cells_apart_and_have_figures(tmp_path: Path) -> None:
