@@ -15,6 +15,7 @@ struct LossConfig {
   double bytes_factor = 1.5;
   uint32_t min_packets = 5;
   double time_factor = 1.0;
+  bool queues_seen = false;  // RequesterConfig
   base::Duration min_time{};
   int64_t full_packet = 1024;  // nominal size
 };
@@ -35,7 +36,7 @@ class LossDetector {
   }
   // Valid for the oldest unresolved transmission: all before it is resolved, so what exceeds `bytes_before`
   // was transmitted later and is known to have arrived.
-  [[nodiscard]] bool overtaken(const SentRecord& oldest, base::Instant now, const Timing& t) const;
+  [[nodiscard]] bool overtaken(const SentRecord& oldest, base::Instant now, const Timing& t);
   // Something sent later than `r` by more than reordering explains is known to have arrived.
   [[nodiscard]] bool outlived(const SentRecord& r, const Timing& t) const {
     return newest_arrived_ - r.tx_time > window(t);
@@ -53,11 +54,14 @@ class LossDetector {
   static constexpr int64_t kRelaxRtts = 64;
   static constexpr base::Duration kMinRelax = base::Duration::millis(10);
   [[nodiscard]] base::Duration window(const Timing& t) const;
+  [[nodiscard]] int64_t recent_cwnd(base::Instant now, const Timing& t);
 
   LossConfig c_;
   int64_t transmitted_ = 0, resolved_ = 0;
   base::Instant newest_arrived_{INT64_MIN / 2};
   int64_t tolerance_ = 1;
+  int64_t peak_cwnd_ = 0;  // what is in flight was sent with it
+  base::Instant peak_at_{INT64_MIN / 2};
   base::Instant tolerance_set_{INT64_MIN / 2};
 };
 

@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kNominalOverhead = 88;
 
 LossConfig loss_config(const RequesterConfig& c) {
-  return LossConfig{c.reorder_bytes_factor, c.reorder_min_packets, c.reorder_time_factor, c.reorder_min_time,
-                    int64_t{c.pmtu} + kNominalOverhead};
+  return LossConfig{c.reorder_bytes_factor, c.reorder_min_packets, c.reorder_time_factor,
+                    c.queues_seen,          c.reorder_min_time,    int64_t{c.pmtu} + kNominalOverhead};
 }
 AckTimerConfig timer_config(const RequesterConfig& c) {
   return AckTimerConfig{c.timeout, c.linear_cnt, c.exp_cnt, c.min_ack_timeout, c.hold_time, c.hold_retry_cap};
@@ -26,10 +26,11 @@ int64_t clamp_mpr(uint32_t psns) { return std::clamp<int64_t>(psns, 1, SentWindo
 
 void Effects::clear() {
   valid = true;
-  progress = nack_counted = fatal = false;
+  progress = nack_counted = fatal = late_original = false;
   newly_bytes = nack_nominal = spurious_nominal = 0;
   rtt.reset();
   losses.clear();
+  spurious_tags.clear();
   spurious = 0;
 }
 

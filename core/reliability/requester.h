@@ -37,8 +37,11 @@ struct RequesterConfig {
   Duration hold_retry_cap = Duration::millis(50);
   double reorder_bytes_factor = 1.5;
   uint32_t reorder_min_packets = 5;
-  double reorder_time_factor = 1.0;  // 1.5 with trimming
-  Duration reorder_min_time{};       // floor of rule (b): scheduling noise of a software host
+  double reorder_time_factor = 1.0;
+  // A fabric that trims loses nothing to congestion: what is silent for longer than the longest queue seen of
+  // late is lost, and rule (b) follows the peak of the RTT.
+  bool queues_seen = false;
+  Duration reorder_min_time{};  // floor of rule (b): scheduling noise of a software host
   bool fast_loss = true;  // false (experiment): nothing is lost by being overtaken, only by probe and timer
 };
 
@@ -90,6 +93,7 @@ struct PlannedPacket {
 // What cc and the RTT estimator say; used by loss inference. Set before each on_* call.
 struct Timing {
   Duration base_rtt, srtt, rttvar, target_delay;
+  Duration rtt_peak{};  // longest RTT of late
   int64_t cwnd = 0, max_wnd = 0;
 };
 
@@ -135,9 +139,11 @@ struct Effects {
   // Exactly one transmission refused by the NACK, if it was the latest one of its PSN:
   bool nack_counted = false;  // its nominal must leave inflight
   int64_t nack_nominal = 0;
-  uint32_t spurious = 0;         // packets declared lost whose original arrived after all
-  int64_t spurious_nominal = 0;  // their sizes, which the declaration took out of inflight
-  bool fatal = false;            // the QP must go to ERR; completions are already queued
+  uint32_t spurious = 0;                // packets declared lost whose original arrived after all
+  int64_t spurious_nominal = 0;         // their sizes, which the declaration took out of inflight
+  std::vector<uint32_t> spurious_tags;  // their EVs, as far as they are known here
+  bool late_original = false;           // one more: the packet that this SACK answers
+  bool fatal = false;                   // the QP must go to ERR; completions are already queued
   void clear();
 };
 

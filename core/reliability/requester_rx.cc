@@ -87,6 +87,7 @@ void Requester::Impl::note_late_original(const SackView& s, Effects& out) {
   if (r == nullptr || r->tx_count < 2 || r->spurious || !declared_lost(r->cause)) return;
   if (s.has_cc && s.echo_timestamp != 0 && s.echo_timestamp == base::timestamp16(r->tx_time)) return;
   r->spurious = true;
+  out.late_original = true;
   ++out.spurious;
   out.spurious_nominal += r->nominal;
 }
@@ -109,6 +110,7 @@ void Requester::Impl::acknowledge(int64_t seq, Effects& out) {
         r.spurious = true;  // never resent, so the transmission given up did arrive
         ++out.spurious;
         out.spurious_nominal += r.nominal;
+        out.spurious_tags.push_back(r.tag);
       }
       break;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "base/time.h"
 #include "reliability/arith.h"
@@ -16,6 +17,7 @@ class RttEstimator {
  public:
   void sample(base::Duration rtt) {
     if (rtt.ns <= 0) return;
+    note_peak(rtt);
     if (!has_sample_) {
       has_sample_ = true;
       srtt_ = rtt;
@@ -30,9 +32,19 @@ class RttEstimator {
   [[nodiscard]] bool has_sample() const { return has_sample_; }
   [[nodiscard]] base::Duration srtt() const { return srtt_; }
   [[nodiscard]] base::Duration rttvar() const { return rttvar_; }
+  // The longest of the last kPeakSamples to twice as many.
+  [[nodiscard]] base::Duration peak() const { return std::max(peak_, last_peak_); }
 
  private:
-  base::Duration srtt_{}, rttvar_{};
+  static constexpr uint32_t kPeakSamples = 32;
+  void note_peak(base::Duration rtt) {
+    peak_ = std::max(peak_, rtt);
+    if (++samples_ < kPeakSamples) return;
+    samples_ = 0;
+    last_peak_ = std::exchange(peak_, base::Duration{});
+  }
+  base::Duration srtt_{}, rttvar_{}, peak_{}, last_peak_{};
+  uint32_t samples_ = 0;
   bool has_sample_ = false;
 };
 

@@ -1,6 +1,7 @@
 // Stories of loss: inference by volume and time, late originals, timers, hold time, probes
 // (reference 5.7, 17.7).
 #include "harness.h"
+#include "reliability/rto.h"
 
 using namespace mrc;
 using namespace mrc::reliability;
@@ -121,6 +122,87 @@ TEST_CASE("loss: without any RTT knowledge only volume counts") {
   CHECK(e.losses.empty());
 }
 
+TEST_CASE("loss: a window that was just cut does not make what was sent before it overtaken") {
+  Requester r(config());
+  Timing t = test_timing();
+  t.cwnd = 40'000;                   // R = 60'000, 53 packets
+  t.base_rtt = Duration::millis(1);  // keeps rule (b) out; the loss window is 1009 us
+  r.set_timing(t);
+  REQUIRE(r.post(write_of(1, 60 * 1024)) == 0);
+  send_spaced(r, at_us(1), 60, Duration{100});
+  Effects e;
+  r.on_sack(at_us(20), hole_at(0, 0x3FFFFFFE, 29), e);
+  t.cwnd = 2000;  // R = 5 packets
+  r.set_timing(t);
+  r.on_sack(at_us(21), hole_at(0, 0x7FFFFFFE, 30), e);
+  r.on_sack(at_us(1028), hole_at(0, 0xFFFFFFFE, 31), e);
+  CHECK(e.losses.empty());
+  r.on_sack(at_us(1031), hole_at(0, 0x1FFFFFFFE, 32), e);  // a loss window after the cut
+  REQUIRE(e.losses.size() == 1);
+  CHECK_EQ(e.losses[0].psn.value, 0u);
+}
+
+TEST_CASE("loss: a larger window counts at once") {
+  Requester r(config());
+  Timing t = test_timing();
+  t.cwnd = 2000;
+  t.base_rtt = Duration::millis(1);
+  r.set_timing(t);
+  REQUIRE(r.post(write_of(1, 60 * 1024)) == 0);
+  send_spaced(r, at_us(1), 60, Duration{100});
+  Effects e;
+  r.on_sack(at_us(20), hole_at(0, 0x1E, 4), e);
+  t.cwnd = 40'000;
+  r.set_timing(t);
+  r.on_sack(at_us(21), hole_at(0, 0xFFFFFFFFFFFFE, 51), e);  // overtaken by 51
+  CHECK(e.losses.empty());
+  r.on_sack(at_us(22), hole_at(0, 0x7FFFFFFFFFFFFE, 54), e);
+  CHECK_EQ(e.losses.size(), 1u);
+}
+
+TEST_CASE("loss: where queues are seen, rule (b) waits for the longest of late") {
+  for (const bool seen : {false, true}) {
+    RequesterConfig c = config();
+    c.queues_seen = seen;
+    Requester r(c);
+    Timing t = test_timing();
+    t.cwnd = t.max_wnd = 1'000'000;     // keeps rule (a) out
+    t.rtt_peak = Duration::micros(50);  // 54.5 us with half of the target
+    r.set_timing(t);
+    REQUIRE(r.post(write_of(1, 64 * 1024)) == 0);
+    send_spaced(r, at_us(0), 64, Duration::micros(1));
+    Effects e;
+    r.on_sack(at_us(90), hole_at(0, (uint64_t{1} << 55) - 2, 54), e);
+    CHECK_EQ(e.losses.size(), seen ? 0u : 1u);
+    r.on_sack(at_us(91), hole_at(0, (uint64_t{1} << 56) - 2, 55), e);
+    CHECK_EQ(e.losses.size(), 1u);
+    // In a quiet fabric the base decides, as without trimming.
+    t.rtt_peak = Duration::micros(13);
+    Requester quiet(c);
+    quiet.set_timing(t);
+    REQUIRE(quiet.post(write_of(1, 64 * 1024)) == 0);
+    send_spaced(quiet, at_us(0), 40, Duration::micros(1));
+    e.clear();
+    quiet.on_sack(at_us(60), hole_at(0, 0x3FFFFE, 21), e);
+    CHECK(e.losses.empty());
+    quiet.on_sack(at_us(61), hole_at(0, 0x7FFFFE, 22), e);
+    CHECK_EQ(e.losses.size(), 1u);
+  }
+}
+
+TEST_CASE("RTT: the peak is that of the last 32 to 64 samples") {
+  RttEstimator r;
+  CHECK_EQ(r.peak().ns, 0);
+  r.sample(Duration::micros(100));
+  CHECK_EQ(r.peak().ns, 100'000);
+  for (int i = 0; i < 62; ++i) r.sample(Duration::micros(10));
+  CHECK_EQ(r.peak().ns, 100'000);
+  r.sample(Duration::micros(10));
+  CHECK_EQ(r.peak().ns, 10'000);
+  r.sample(Duration::micros(30));
+  CHECK_EQ(r.peak().ns, 30'000);
+}
+
 TEST_CASE("loss: late original before the resend left (B17)") {
   Requester r(config());
   Timing t = test_timing();
@@ -134,6 +216,8 @@ TEST_CASE("loss: late original before the resend left (B17)") {
   e.clear();
   r.on_sack(at_us(36), simple_sack(Psn(9), Psn(10), 0, Psn(0)), e);
   CHECK_EQ(e.spurious, 1u);
+  CHECK((e.spurious_tags == std::vector<uint32_t>{100}));  // the EV it was sent on is known here
+  CHECK(!e.late_original);
   CHECK(e.losses.empty());
   CHECK(!r.peek(at_us(36)).has_value());  // the resend is off the queue
   r.on_sack(at_us(37), simple_sack(Psn(9), Psn(10), 0, Psn(0)), e);
@@ -158,11 +242,17 @@ TEST_CASE("loss: late original after the resend, one completion (B17)") {
   s.echo_timestamp = base::timestamp16(at_us(31));
   r.on_sack(at_us(44), s, e);  // the resend arrived
   CHECK_EQ(e.spurious, 0u);
+  CHECK(!e.late_original);
   CHECK_EQ(e.rtt.value_or(Duration{}).ns, 13'000);
   s.rtx_echo = false;
   s.echo_timestamp = base::timestamp16(at_us(0) + Duration{128 * 3});
   r.on_sack(at_us(50), s, e);  // and then the original
   CHECK_EQ(e.spurious, 1u);
+  CHECK(e.late_original);  // the SACK names its EV; our record names that of the resend
+  CHECK(e.spurious_tags.empty());
+  e.clear();
+  r.on_sack(at_us(51), s, e);
+  CHECK(!e.late_original);  // said once
   r.on_transport_ack(at_us(51), Psn(9), wire::kAethAck, e);
   r.on_transport_ack(at_us(52), Psn(9), wire::kAethAck, e);
   SendCompletion c;
