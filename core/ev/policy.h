@@ -1,6 +1,5 @@
 // Path policy: in which order the EVs of a QP are used. A small interface and a registry by name;
-// "bitmap" (rotation, SKIP only where a plane has nothing better, equal planes; reference 5.4) is the
-// default.
+// "bitmap" (rotation, one SKIP passed over and cleared a send, equal planes; reference 5.4) is the default.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ struct PathId {
   bool operator==(const PathId&) const = default;
 };
 
-// What the policy may see of a slot of the active set, and how it forgets a mark.
+// What the policy may see of a slot of the active set, and how it consumes a SKIP.
 class SlotView {
  public:
   virtual ~SlotView() = default;
@@ -31,9 +30,7 @@ class SlotView {
   [[nodiscard]] virtual PathId path(size_t slot) const = 0;
   [[nodiscard]] virtual bool good(size_t slot) const = 0;  // GOOD
   [[nodiscard]] virtual bool skip(size_t slot) const = 0;  // SKIP
-  // SKIP -> GOOD before its time. The built-in policies do not; D-25 would also allow it when a slot was
-  // passed once.
-  virtual void clear_skip(size_t slot) = 0;
+  virtual void clear_skip(size_t slot) = 0;                // SKIP -> GOOD: it has been passed once
   virtual void expect(size_t slot) const {
     (void)slot;
   }  // a hint: this slot is likely the next one asked for

@@ -30,18 +30,20 @@ class BitmapPolicy final : public PathPolicy {
 
   std::optional<size_t> next(SlotView& slots, uint32_t ports, std::optional<uint32_t> avoid,
                              base::Rng& rng) override {
-    std::optional<size_t> cleared;  // the SKIP this send was the turn of
-    std::optional<size_t> avoided;
+    Walk w{slots, ports, avoid, rng, std::nullopt};
     for (size_t i = 0; i < rings_.size(); ++i) {
       const size_t at = (turn_ + i) % rings_.size();
       Ring& ring = rings_[at];
       if (!kFlat && (ports & (1u << ring.port)) == 0) continue;  // 5.4 step 2: no state change
-      const auto slot = walk(ring, slots, ports, avoid, rng, cleared, avoided);
+      pass_over(ring, w);
+      auto slot = seek<Kind::good>(ring, w);
+      if (!slot) slot = seek<Kind::passed>(ring, w);
+      if (!slot) slot = seek<Kind::skip>(ring, w);
       if (!slot) continue;
       turn_ = (at + 1) % rings_.size();
       return slot;
     }
-    return avoided;
+    return avoid ? alone(slots, ports, *avoid) : std::nullopt;
   }
 
  private:
@@ -51,6 +53,14 @@ class BitmapPolicy final : public PathPolicy {
     uint16_t at = 0;
     std::vector<uint16_t> slots;
   };
+  struct Walk {
+    SlotView& slots;
+    uint32_t ports;
+    std::optional<uint32_t> avoid;
+    base::Rng& rng;
+    std::optional<size_t> passed;  // the SKIP this send was the turn of
+  };
+  enum class Kind : uint8_t { good, passed, skip };
 
   static void shuffle(Ring& r, base::Rng& rng) {
     for (size_t i = r.slots.size(); i > 1; --i)
@@ -58,24 +68,48 @@ class BitmapPolicy final : public PathPolicy {
     r.at = 0;
   }
 
-  std::optional<size_t> walk(Ring& ring, SlotView& slots, uint32_t ports, std::optional<uint32_t> avoid,
-                             base::Rng& rng, std::optional<size_t>& cleared, std::optional<size_t>& avoided) {
-    // The rest of this pass, then one whole reshuffled pass: every slot is seen at least once.
-    for (size_t steps = 2 * ring.slots.size() - ring.at; steps > 0; --steps) {
-      const size_t slot = ring.slots[ring.at];
-      if (++ring.at == ring.slots.size()) shuffle(ring, rng);
-      if (kFlat && (ports & (1u << slots.path(slot).port)) == 0) continue;
-      if (slots.good(slot)) {
-        const bool last_resort = slot == cleared || (avoid && slots.path(slot).tag == *avoid);
-        if (!last_resort) {
-          slots.expect(ring.slots[ring.at]);
-          return slot;
-        }
-        if (!avoided || slot == cleared) avoided = slot;
-      } else if (slots.skip(slot) && !cleared) {
-        slots.clear_skip(slot);  // it has been skipped once now; at most one a send (D-25)
-        cleared = slot;
-      }
+  // A SKIP ends when it was passed once, at most one a send (D-25); by time only, all of an EV's load comes
+  // and goes together, and fully loaded planes lose a fifth of their rate to it (`softmrc paper --only R13`).
+  static void pass_over(Ring& ring, Walk& w) {
+    const uint16_t slot = ring.slots[ring.at];
+    if (w.passed || !w.slots.skip(slot)) return;
+    if (kFlat && (w.ports & (1u << w.slots.path(slot).port)) == 0) return;
+    w.slots.clear_skip(slot);
+    w.passed = slot;
+    if (++ring.at == ring.slots.size()) shuffle(ring, w.rng);
+  }
+
+  // The next GOOD slot of the plane whose turn it is; without one, the one just passed over, its next SKIP
+  // slot: planes stay equal (5.4).
+  template <Kind kKind>
+  static std::optional<size_t> seek(Ring& ring, const Walk& w) {
+    if (kKind == Kind::passed && !w.passed) return std::nullopt;
+    const auto fits = [&](uint16_t slot) {
+      if (kKind == Kind::good && (!w.slots.good(slot) || slot == w.passed)) return false;
+      if (kKind == Kind::passed && slot != w.passed) return false;
+      if (kKind == Kind::skip && !w.slots.skip(slot)) return false;
+      if (kFlat && (w.ports & (1u << w.slots.path(slot).port)) == 0) return false;
+      return !w.avoid || w.slots.path(slot).tag != *w.avoid;
+    };
+    const auto here = ring.slots.begin() + ring.at;
+    auto it = std::find_if(here, ring.slots.end(), fits);
+    if (it == ring.slots.end()) {
+      if (std::none_of(ring.slots.begin(), here, fits)) return std::nullopt;
+      shuffle(ring, w.rng);
+      it = std::find_if(ring.slots.begin(), ring.slots.end(), fits);
+    }
+    const size_t slot = *it;
+    ring.at = static_cast<uint16_t>(it - ring.slots.begin() + 1);
+    if (ring.at == ring.slots.size()) shuffle(ring, w.rng);
+    w.slots.expect(ring.slots[ring.at]);
+    return slot;
+  }
+
+  static std::optional<size_t> alone(const SlotView& slots, uint32_t ports, uint32_t tag) {
+    for (size_t s = 0; s < slots.size(); ++s) {
+      const PathId path = slots.path(s);
+      const bool usable = slots.good(s) || slots.skip(s);
+      if (path.tag == tag && usable && (ports & (1u << path.port)) != 0) return s;
     }
     return std::nullopt;
   }

@@ -23,7 +23,7 @@ class Oblivious final : public PathPolicy {
     }
     // Few are left. Counting first keeps the choice even.
     uint32_t left = 0;
-    for (size_t s = 0; s < n; ++s) left += fits(s) ? 1 : 0;
+    for (size_t s = 0; s < n; ++s) left += fits(s) ? 1u : 0u;
     if (left == 0) return std::nullopt;
     uint32_t nth = rng.below(left);
     for (size_t s = 0;; ++s) {

@@ -166,6 +166,25 @@ TEST_CASE("one rotation for all planes: SKIP is passed once, a busy port all the
   for (int i = 0; i < 100; ++i) CHECK_EQ(t.choose(us(1), 1u << 2, std::nullopt)->port, 2);
 }
 
+TEST_CASE("one rotation for all planes: a marked plane loses its share, equal planes keep it") {
+  for (const char* policy : {"bitmap", "bitmap-flat"}) {
+    EvTable t = table({}, policy);
+    std::map<uint8_t, int> n;
+    for (int i = 0; i < 80; ++i) {
+      for (uint32_t k = 0; k < 4; ++k) t.on_feedback(us(0), 100 + k, PathFeedback::skip_once);
+      ++n[t.choose(us(1), kAll, std::nullopt)->port];
+    }
+    CHECK_EQ(n[1], policy == std::string("bitmap") ? 40 : 0);
+  }
+}
+
+TEST_CASE("one rotation for all planes: a busy port's SKIP stays") {
+  EvTable t = table({}, "bitmap-flat");
+  for (uint32_t k = 0; k < 4; ++k) t.on_feedback(us(0), 100 + k, PathFeedback::skip_once);
+  for (int i = 0; i < 40; ++i) t.choose(us(1), 1u << 2, std::nullopt);
+  CHECK_EQ(t.count(State::skip), 4u);
+}
+
 TEST_CASE("oblivious: every EV alike, whatever was heard, as long as it is in use") {
   TableConfig c;
   c.demotion = false;
