@@ -37,7 +37,8 @@ EvTable::EvTable(std::vector<PathId> active, std::vector<PathId> backup, const T
     e.port = p.port & 31;
     m.entries.push_back(e);
   }
-  m.min_active = config.min_active != 0 ? config.min_active : static_cast<uint32_t>(active.size() / 4);
+  m.min_active =
+      config.min_active != 0 ? config.min_active : std::max(static_cast<uint32_t>(active.size() / 4), 1u);
   m.index();
   m.policy->reset(m, m.rng);
 }
@@ -157,6 +158,10 @@ void EvTable::Impl::to_bad(base::Instant now, Entry& e, BadReason why, bool floo
   refresh_next_probe();
 }
 
+void EvTable::Impl::forgive(base::Instant now, Entry* e) {
+  if (e != nullptr && e->state == State::assumed_bad && e->reason == BadReason::loss) to_good(now, *e, false);
+}
+
 std::optional<PathId> EvTable::choose(base::Instant now, uint32_t ports, std::optional<uint32_t> avoid) {
   Impl& m = *impl_;
   ports &= m.usable_ports;
@@ -164,7 +169,7 @@ std::optional<PathId> EvTable::choose(base::Instant now, uint32_t ports, std::op
   m.view_now = now;
   if (const auto slot = m.policy->next(m, ports, avoid, m.rng)) {
     Entry& e = m.entries[m.slots[*slot]];
-    if (e.state == State::skip) e.state = State::good;  // its time was over
+    if (e.state == State::skip && m.skip_over(e)) e.state = State::good;
     m.last_sent = m.slots[*slot];
     return PathId{e.tag, e.port};
   }
@@ -176,8 +181,13 @@ std::optional<PathId> EvTable::choose(base::Instant now, uint32_t ports, std::op
     return (avoid && e.tag == *avoid ? 3 : 0) + state;
   };
   const auto age = [](const Entry& e) { return e.state == State::skip ? e.timer : e.since; };
+  // A plane whose EVs are all bad is no way out while another one is only busy.
+  const bool waits = std::any_of(m.entries.begin(), m.entries.end(), [&](const Entry& e) {
+    return m.usable(e) && (m.usable_ports & (1u << e.port)) != 0;
+  });
   for (const Entry& e : m.entries) {
     if (e.state == State::denied || (ports & (1u << e.port)) == 0) continue;
+    if (waits && !m.usable(e)) continue;
     if (best == nullptr || rank(e) < rank(*best) || (rank(e) == rank(*best) && age(e) < age(*best)))
       best = &e;
   }
@@ -272,6 +282,13 @@ bool EvTable::on_loss(base::Instant now, uint32_t tag, BadReason why, base::Inst
   return true;
 }
 
+void EvTable::on_spurious(base::Instant now, uint32_t tag) {
+  Entry* e = const_cast<Entry*>(impl_->find_exact(tag));  // NOLINT: our own tag, not a reflected one
+  impl_->forgive(now, e);
+}
+
+void EvTable::on_late_original(base::Instant now, uint32_t tag) { impl_->forgive(now, impl_->find(tag)); }
+
 void EvTable::set_usable_ports(base::Instant now, uint32_t ports) {
   Impl& m = *impl_;
   const uint32_t down = m.usable_ports & ~ports;
@@ -281,10 +298,19 @@ void EvTable::set_usable_ports(base::Instant now, uint32_t ports) {
     if ((down & (1u << e.port)) != 0) {
       m.to_bad(now, e, BadReason::port, false);
       e.probing = false;
-    } else if ((up & (1u << e.port)) != 0 && e.state == State::assumed_bad) {
-      e.timer = now;  // probe at once, with a fresh back-off
+    } else if ((up & (1u << e.port)) != 0 && e.state == State::assumed_bad && e.reason != BadReason::port) {
+      // What was bad before its port is probed at once, with a fresh back-off.
+      e.timer = now;
       e.backoff = e.successes = 0;
       e.probing = false;
+    }
+  }
+  // Nothing was known against the others. Spares come last: places stay with who had them.
+  for (const bool spare : {false, true}) {
+    for (Entry& e : m.entries) {
+      const bool back =
+          (up & (1u << e.port)) != 0 && e.state == State::assumed_bad && e.reason == BadReason::port;
+      if (back && (e.slot == kNoSlot) == spare) m.to_good(now, e, false);
     }
   }
   m.refresh_next_probe();
@@ -309,6 +335,8 @@ bool EvTable::set_state(base::Instant now, uint32_t tag, State state) {
     m.refresh_next_probe();
   } else if (state == State::assumed_bad) {
     m.to_bad(now, *e, BadReason::controller, false);  // no effect on DENIED
+    // For one that was bad already: its port coming up is not enough any more.
+    if (e->state == State::assumed_bad) e->reason = BadReason::controller;
   }
   return true;
 }

@@ -71,11 +71,15 @@ class EvTable {
   // A transmission of `sent_at` on `tag` was lost. Losses sent before the EV's last change to GOOD are
   // ignored.
   bool on_loss(base::Instant now, uint32_t tag, BadReason why, base::Instant sent_at);
+  // A transmission on `tag` that was declared lost arrived after all: if an inferred loss is why the EV is
+  // ASSUMED_BAD, it is GOOD again at once. Our own tag, or the one that its late SACK reflects.
+  void on_spurious(base::Instant now, uint32_t tag);
+  void on_late_original(base::Instant now, uint32_t tag);
   void on_probe_ack(base::Instant now, uint32_t tag, PathFeedback m);
   void on_probe_lost(base::Instant now, uint32_t tag);
 
   // Ports: usable = local link up and the peer can receive. Down: its EVs go ASSUMED_BAD(port), floor
-  // ignored.
+  // ignored. Up again: those are GOOD at once, the ones that were bad before are probed at once.
   void set_usable_ports(base::Instant now, uint32_t ports);
   // Controller: false when the tag is unknown. DENIED is left only by State::good.
   bool set_state(base::Instant now, uint32_t tag, State state);

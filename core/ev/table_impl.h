@@ -83,6 +83,8 @@ struct EvTable::Impl final : SlotView {
   // Leaves rotation. `floor`: refused (SKIP instead) where ev_min_active would be undercut.
   void to_bad(base::Instant now, Entry& e, BadReason why, bool floor);
   void mark_skip(base::Instant now, Entry& e);
+  // A loss that retired `e` was none.
+  void forgive(base::Instant now, Entry* e);
   // A spare of the same plane takes the slot of `e`, if there is one.
   bool swap_out(Entry& e);
   // A backup that became GOOD fills a slot of its plane that holds a bad EV.

@@ -17,6 +17,7 @@ namespace {
 struct Ev {
   uint8_t port = 0;
   State state = State::good;
+  BadReason reason = BadReason::none;
   bool active = false, probing = false;
   Instant since{}, marked{}, probe_at{};
   int successes = 0, failures = 0;
@@ -32,13 +33,13 @@ class Model {
         table_(paths(0, kActive), paths(kActive, kActive + kSpare), config(), policy(), Rng(seed)) {
     for (uint32_t p = 1; p <= kPlanes; ++p) {
       for (uint32_t k = 0; k < kActive + kSpare; ++k)
-        evs_[p * 100 + k] = Ev{static_cast<uint8_t>(p), State::good, k < kActive};
+        evs_[p * 100 + k] = Ev{static_cast<uint8_t>(p), State::good, BadReason::none, k < kActive};
     }
   }
 
   void step() {
     now_ = now_ + Duration{rng_.below(400'000)};
-    switch (rng_.below(12)) {
+    switch (rng_.below(13)) {
       case 0:
         return feedback(PathFeedback::skip_once);
       case 1:
@@ -55,6 +56,8 @@ class Model {
       case 7:
       case 8:
         return probe();
+      case 9:
+        return arrived_late();
       default:
         return choose();
     }
@@ -91,12 +94,14 @@ class Model {
   void good(Ev& e) {
     if (!usable(e)) e.since = now_;
     e.state = State::good;
+    e.reason = BadReason::none;
     e.successes = e.failures = 0;
     e.probing = false;
   }
-  void bad(Ev& e) {
+  void bad(Ev& e, BadReason why) {
     if (!usable(e)) return;
     e.state = State::assumed_bad;
+    e.reason = why;
     e.since = now_;
     e.successes = e.failures = 0;
     e.probing = false;
@@ -111,7 +116,7 @@ class Model {
   void feedback(PathFeedback m) {
     const uint32_t tag = any();
     if (m == PathFeedback::skip_once) mark(evs_[tag]);
-    if (m == PathFeedback::always_skip) bad(evs_[tag]);
+    if (m == PathFeedback::always_skip) bad(evs_[tag], BadReason::always_skip);
     CHECK(table_.on_feedback(now_, tag, m));
     compare();
   }
@@ -127,9 +132,17 @@ class Model {
     const Instant sent = now_ - Duration{rng_.below(600'000)};
     if (usable(e) && sent >= e.since) {
       const bool held = e.active && !spare(e.port) && usable_active() <= kFloor;
-      held ? mark(e) : bad(e);
+      held ? mark(e) : bad(e, BadReason::loss);
     }
     CHECK(table_.on_loss(now_, tag, BadReason::loss, sent));
+    compare();
+  }
+  // What is said of an EV that a loss did not retire changes nothing.
+  void arrived_late() {
+    const uint32_t tag = any();
+    Ev& e = evs_[tag];
+    if (e.state == State::assumed_bad && e.reason == BadReason::loss) good(e);
+    rng_.below(2) == 0 ? table_.on_spurious(now_, tag) : table_.on_late_original(now_, tag);
     compare();
   }
   void controller() {
@@ -140,11 +153,13 @@ class Model {
                                           : State::assumed_bad;
     if (to == State::good) {
       if (!up(e) && e.state == State::denied) e.state = State::good;  // for a moment: its port is down
-      up(e) ? good(e) : bad(e);
+      up(e) ? good(e) : bad(e, BadReason::port);
     } else if (to == State::assumed_bad) {
-      bad(e);
+      bad(e, BadReason::controller);
+      if (e.state == State::assumed_bad) e.reason = BadReason::controller;
     } else if (e.state != State::denied) {
       e.state = State::denied;
+      e.reason = BadReason::controller;
       e.since = now_;
       e.probing = false;
     }
@@ -157,9 +172,13 @@ class Model {
     for (auto& [tag, e] : evs_) {
       const bool was = (before >> e.port & 1) != 0;
       if (was && !up(e)) {
-        bad(e);
+        bad(e, BadReason::port);
         e.probing = false;
       } else if (!was && up(e) && e.state == State::assumed_bad) {
+        if (e.reason == BadReason::port) {
+          good(e);
+          continue;
+        }
         e.probe_at = now_;
         e.successes = e.failures = 0;
         e.probing = false;
@@ -229,32 +248,46 @@ class Model {
     const auto fresh = [&](const Ev& e) {
       return e.state == State::good || (e.state == State::skip && now_ - e.marked >= Duration::micros(12));
     };
+    const auto candidate = [&](uint32_t tag, const Ev& e) {
+      return open(e) && e.active && usable(e) && !(avoid && tag == *avoid);
+    };
+    const bool waits =  // a busy line of a plane that works is worth more than an idle one of a bad plane
+        std::any_of(evs_.begin(), evs_.end(),
+                    [&](const auto& e) { return usable(e.second) && up(e.second); });
     bool any_left = false;
-    bool any_fresh = false;
-    bool any_usable = false;
+    std::map<uint8_t, bool> plane, plane_fresh;  // what the rotation has there
     for (const auto& [tag, e] : evs_) {
-      any_left = any_left || (open(e) && e.state != State::denied);
-      if (!open(e) || !e.active || (avoid && tag == *avoid)) continue;
-      any_fresh = any_fresh || fresh(e);
-      any_usable = any_usable || usable(e);
+      any_left = any_left || (open(e) && (usable(e) || (!waits && e.state != State::denied)));
+      if (!candidate(tag, e)) continue;
+      plane[e.port] = true;
+      plane_fresh[e.port] = plane_fresh[e.port] || fresh(e);
     }
     CHECK_EQ(got.has_value(), any_left);
-    int cleared = 0;
-    for (auto& [tag, e] : evs_) {  // SKIP ends here and nowhere else: one passed, and the one taken
-      if (e.state != State::skip || table_.state(tag) != State::good) continue;
-      if (!(got && got->tag == tag)) ++cleared;
-      CHECK(e.active && open(e));
-      e.state = State::good;
-    }
-    CHECK(cleared <= 1);
     if (got) {
       const Ev& e = evs_[got->tag];
       CHECK(open(e));
       CHECK(e.state != State::denied);
-      if (any_fresh) CHECK(e.active && e.state == State::good);
-      if (any_usable) CHECK(usable(e));
-      if (any_fresh || any_usable) CHECK(!avoid || got->tag != *avoid);
+      CHECK(usable(e) || !waits);
+      if (!plane.empty()) {
+        CHECK(candidate(got->tag, e));
+        if (last_plane_ != 0) {  // planes take turns, whatever is marked
+          uint8_t due = last_plane_;
+          do due = static_cast<uint8_t>(due % kPlanes + 1);
+          while (!plane[due]);
+          CHECK_EQ(e.port, due);
+        }
+        last_plane_ = e.port;
+        CHECK_EQ(fresh(e), plane_fresh[e.port]);  // a marked one only where there is nothing else
+      }
     }
+    int passed = 0;
+    for (auto& [tag, e] : evs_) {  // SKIP ends here and nowhere else: one passed over, and the one taken
+      if (e.state != State::skip || table_.state(tag) != State::good) continue;
+      if (!(got && got->tag == tag && fresh(e))) ++passed;
+      CHECK(e.active && open(e));
+      e.state = State::good;
+    }
+    CHECK(passed <= 1);
     compare();
   }
 
@@ -265,6 +298,7 @@ class Model {
     for (const EvTable::Row& r : table_.rows()) {
       Ev& e = evs_[r.path.tag];
       CHECK(r.state == e.state);
+      CHECK(r.reason == e.reason);
       CHECK_EQ(r.since.ns, e.since.ns);
       if (r.active != e.active)
         CHECK_EQ(usable(e), r.active);  // only a bad one leaves, only a usable one comes
@@ -286,6 +320,7 @@ class Model {
   std::map<uint32_t, Ev> evs_;
   Instant now_{};
   uint32_t ports_ = kAllPorts;
+  uint8_t last_plane_ = 0;
 };
 
 }  // namespace

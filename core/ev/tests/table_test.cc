@@ -67,7 +67,8 @@ TEST_CASE("GOOD -> SKIP on a mark; passed over once, then used again") {
   CHECK(t.on_feedback(us(0), 100, PathFeedback::skip_once));
   CHECK(t.state(100) == State::skip);
   int sends = 0;
-  for (; t.state(100) == State::skip; ++sends) CHECK_EQ(t.choose(us(1), kAll, std::nullopt)->tag, 101u);
+  for (; sends < 10 && t.state(100) == State::skip; ++sends)
+    CHECK_EQ(t.choose(us(1), kAll, std::nullopt)->tag, 101u);
   CHECK(sends >= 1);
   CHECK(sends <= 2);  // by then the rotation has come past it
   std::set<uint32_t> next;
@@ -75,11 +76,61 @@ TEST_CASE("GOOD -> SKIP on a mark; passed over once, then used again") {
   CHECK(next.contains(100));
 }
 
+TEST_CASE("an EV that was just passed over is not the one that is taken, at no place of the rotation") {
+  for (uint64_t seed = 1; seed <= 64; ++seed) {
+    EvTable t = table(1, 2, 0, {}, seed);
+    for (uint64_t i = 0; i < seed % 4; ++i) t.choose(us(0), kAll, std::nullopt);
+    t.on_feedback(us(0), 100, PathFeedback::skip_once);
+    CHECK_EQ(t.choose(us(1), kAll, std::nullopt)->tag, 101u);
+  }
+}
+
 TEST_CASE("one send clears one SKIP at most") {
   EvTable t = table(1, 4, 0);
   for (uint32_t k = 0; k < 3; ++k) t.on_feedback(us(0), 100 + k, PathFeedback::skip_once);
   CHECK_EQ(t.choose(us(1), kAll, std::nullopt)->tag, 103u);
   CHECK(t.count(State::skip) >= 2);
+  // Nor one on each of the planes it has to try.
+  EvTable two = table(2, 1, 0);
+  for (const uint32_t tag : {100u, 200u}) two.on_feedback(us(0), tag, PathFeedback::skip_once);
+  CHECK_EQ(two.choose(us(1), kAll, 100)->tag, 200u);
+  CHECK(two.count(State::skip) >= 1);
+}
+
+TEST_CASE("a plane with nothing but SKIP keeps its share, and all its EVs take part") {
+  EvTable t = table(2, 4, 0);
+  std::map<uint8_t, int> n;
+  std::map<uint32_t, int> each;
+  for (int i = 0; i < 800; ++i) {
+    for (uint32_t k = 0; k < 4; ++k) t.on_feedback(us(i), 100 + k, PathFeedback::skip_once);
+    const auto p = t.choose(us(i), kAll, std::nullopt);
+    ++n[p->port];
+    ++each[p->tag];
+  }
+  CHECK_EQ(n[1], 400);
+  CHECK_EQ(n[2], 400);
+  CHECK_EQ(each.size(), 8u);
+  for (const auto& [tag, count] : each) CHECK(count > 50);
+}
+
+TEST_CASE("inside a plane what is not marked goes first, also when other planes have more of it") {
+  EvTable t = table(2, 4, 0);
+  std::map<uint32_t, int> each;
+  for (int i = 0; i < 80; ++i) {
+    for (uint32_t k = 1; k < 4; ++k) t.on_feedback(us(0), 100 + k, PathFeedback::skip_once);  // all the time
+    ++each[t.choose(us(1), kAll, std::nullopt)->tag];
+  }
+  CHECK_EQ(each[100], 40);
+  for (uint32_t k = 0; k < 4; ++k) CHECK_EQ(each[200 + k], 10);
+}
+
+TEST_CASE("a retransmission takes a marked EV of its plane rather than the lost one's") {
+  for (const char* policy : {"bitmap", "bitmap-flat"}) {
+    EvTable t = table(1, 2, 0, {}, 1, policy);
+    t.on_feedback(us(0), 101, PathFeedback::skip_once);
+    for (int i = 0; i < 5; ++i) CHECK_EQ(t.choose(us(1), kAll, 100)->tag, 101u);
+    CHECK_EQ(t.choose(us(1), kAll, std::nullopt)->tag, 100u);
+  }
 }
 
 TEST_CASE("SKIP ends by time after one base RTT") {
@@ -192,6 +243,15 @@ TEST_CASE("a failed or ALWAYS_SKIP probe starts the count again") {
   CHECK(t.state(100) == State::assumed_bad);
 }
 
+TEST_CASE("losses never take the last EV, however few there are") {
+  for (const uint32_t evs : {1u, 2u, 3u}) {
+    EvTable t = table(1, evs, 0);
+    for (uint32_t k = 0; k < evs; ++k) t.on_loss(us(1), 100 + k, BadReason::timeout, us(1));
+    CHECK_EQ(t.usable_active(), 1u);
+    CHECK(t.state(100 + evs - 1) == State::skip);
+  }
+}
+
 TEST_CASE("DENIED is never used, never probed, left only by the controller's GOOD") {
   EvTable t = table(1, 2, 0);
   CHECK(t.set_state(us(0), 100, State::denied));
@@ -222,24 +282,110 @@ TEST_CASE("all bad: SKIP first, then the one bad longest; the avoided one only a
   CHECK_EQ(one.choose(us(0), kAll, 100)->tag, 100u);
 }
 
+TEST_CASE("a plane whose EVs are all bad gets nothing while another one is only busy") {
+  EvTable t = table(2, 2, 0);
+  t.on_loss(us(1), 100, BadReason::loss, us(1));
+  t.on_loss(us(2), 101, BadReason::loss, us(2));
+  CHECK(!t.choose(us(3), 1u << 1, std::nullopt).has_value());  // the line of plane 2 will be free again
+  CHECK_EQ(t.choose(us(3), kAll, std::nullopt)->port, 2);
+  t.on_trimmed(us(3), 200);
+  t.on_loss(us(3), 201, BadReason::loss, us(3));
+  CHECK(!t.choose(us(4), 1u << 1, std::nullopt).has_value());  // marked is not bad
+  t.set_usable_ports(us(5), 1u << 1);
+  CHECK_EQ(t.choose(us(6), 1u << 1, std::nullopt)->tag, 100u);  // now nothing better can come
+}
+
 TEST_CASE("a retransmission avoids the EV of the lost transmission") {
   EvTable t = table(1, 2, 0);
   for (int i = 0; i < 50; ++i) CHECK_EQ(t.choose(us(i), kAll, 100)->tag, 101u);
 }
 
-TEST_CASE("port down and up: all its EVs leave, are probed at once, the equal split returns") {
+TEST_CASE("port down and up: all its EVs leave, and return at once with the equal split") {
   EvTable t = table(2, 2, 0);
   t.set_usable_ports(us(0), 1u << 2);
   CHECK_EQ(t.count(State::assumed_bad), 2u);
   CHECK(t.next_probe_at().is_never());  // no probing of a port that is down
   for (int i = 0; i < 10; ++i) CHECK_EQ(t.choose(us(1), kAll, std::nullopt)->port, 2);
   t.set_usable_ports(us(100), kAll);
-  CHECK_EQ(t.next_probe_at().ns, us(100).ns);
-  revive(t, 100);
-  revive(t, 101);
+  CHECK_EQ(t.count(State::good), 4u);
+  CHECK(t.next_probe_at().is_never());
   std::map<uint8_t, int> n;
-  for (int i = 0; i < 100; ++i) ++n[t.choose(us(2000), kAll, std::nullopt)->port];
+  for (int i = 0; i < 100; ++i) ++n[t.choose(us(100), kAll, std::nullopt)->port];
   CHECK_EQ(n[1], 50);
+}
+
+TEST_CASE("port up: only what its port alone had made bad is GOOD at once, the rest is probed at once") {
+  EvTable t = table(2, 5, 0);
+  t.on_loss(us(1), 100, BadReason::loss, us(1));
+  t.on_feedback(us(1), 101, PathFeedback::always_skip);
+  t.set_usable_ports(us(2), 1u << 2);
+  t.set_state(us(3), 102, State::assumed_bad);  // while its port is down
+  t.set_state(us(3), 103, State::denied);
+  t.set_usable_ports(us(100), kAll);
+  for (const uint32_t tag : {100u, 101u, 102u}) CHECK(t.state(tag) == State::assumed_bad);
+  CHECK(t.state(103) == State::denied);
+  CHECK(t.state(104) == State::good);
+  CHECK_EQ(t.next_probe_at().ns, us(100).ns);
+  std::set<uint32_t> probed;
+  while (const auto p = t.take_probe(us(100), kAll)) probed.insert(p->tag);
+  CHECK((probed == std::set<uint32_t>{100, 101, 102}));
+}
+
+TEST_CASE("port up: losses of what was sent before do not retire its EVs again") {
+  EvTable t = table(2, 2, 0);
+  t.set_usable_ports(us(50), 1u << 2);
+  t.set_usable_ports(us(100), kAll);
+  t.on_loss(us(110), 100, BadReason::loss, us(49));
+  CHECK(t.state(100) == State::good);
+  t.on_loss(us(120), 100, BadReason::loss, us(101));
+  CHECK(t.state(100) == State::assumed_bad);
+}
+
+TEST_CASE("a loss that was none gives its EV back at once, into the gap it left") {
+  EvTable t = table(2, 2, 0);
+  t.on_loss(us(10), 100, BadReason::loss, us(5));
+  t.on_loss(us(10), 101, BadReason::loss, us(5));
+  t.on_spurious(us(30), 100);
+  t.on_late_original(us(31), 101);
+  CHECK_EQ(t.usable_active(), 4u);
+  CHECK(t.next_probe_at().is_never());
+  std::vector<StateEvent> ev;
+  t.take_events(ev);
+  REQUIRE(ev.size() == 4);
+  CHECK(ev[2].state == State::good && ev[2].tag == 100 && ev[2].at == us(30));
+  CHECK(ev[3].state == State::good && ev[3].tag == 101);
+}
+
+TEST_CASE("a late arrival forgives an inferred loss and nothing else") {
+  EvTable t = table(2, 4, 0);
+  t.on_loss(us(1), 100, BadReason::timeout, us(1));
+  t.on_loss(us(1), 101, BadReason::probe, us(1));
+  t.on_feedback(us(1), 102, PathFeedback::always_skip);
+  t.set_state(us(1), 103, State::denied);
+  t.set_state(us(1), 200, State::assumed_bad);
+  t.on_feedback(us(1), 201, PathFeedback::skip_once);
+  t.on_loss(us(1), 202, BadReason::loss, us(1));
+  t.set_state(us(2), 202, State::assumed_bad);  // and then the controller said so too
+  for (const uint32_t tag : {100u, 101u, 102u, 103u, 200u, 201u, 202u, 999u}) {
+    t.on_spurious(us(2), tag);
+    t.on_late_original(us(2), tag);
+  }
+  for (const uint32_t tag : {100u, 101u, 102u, 200u, 202u}) CHECK(t.state(tag) == State::assumed_bad);
+  CHECK(t.state(103) == State::denied);
+  CHECK(t.state(201) == State::skip);
+}
+
+TEST_CASE("a late SACK may have the halves of its EV swapped (D-04), our own record has not") {
+  std::vector<PathId> a{{0x00010002, 1}, {0x00020001, 1}, {0x00030004, 1}};
+  EvTable t(a, {}, {}, std::move(make_policy("bitmap").value()), mrc::base::Rng(1));
+  t.on_loss(us(1), 0x00030004, BadReason::loss, us(1));
+  t.on_late_original(us(2), 0x00040003);  // from now on this peer is known to swap
+  CHECK(t.state(0x00030004) == State::good);
+  t.on_loss(us(3), 0x00010002, BadReason::loss, us(3));
+  t.on_spurious(us(4), 0x00020001);  // another EV of ours
+  CHECK(t.state(0x00010002) == State::assumed_bad);
+  t.on_spurious(us(4), 0x00010002);
+  CHECK(t.state(0x00010002) == State::good);
 }
 
 TEST_CASE("a port that cannot take a packet is passed over without a state change") {
@@ -337,8 +483,10 @@ TEST_CASE("answers that come after the port went down revive nothing") {
   t.set_state(us(4), 101, State::good);
   CHECK(t.state(101) == State::assumed_bad);  // allowed again, but its port is down
   t.set_usable_ports(us(5), kAll);
-  revive(t, 101);
   CHECK(t.state(101) == State::good);
+  CHECK(t.state(100) == State::assumed_bad);  // its loss was before: it has to prove itself
+  revive(t, 100);
+  CHECK(t.state(100) == State::good);
 }
 
 TEST_CASE("replace refuses a tag that another EV has, and a replaced spare fills a gap of its plane") {
