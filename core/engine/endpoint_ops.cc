@@ -133,6 +133,14 @@ void EndpointOps::announce_ports(Instant now, uint32_t ports_up) {
     if (p.qps == 0) continue;
     p.status_open = true;
     p.status_interval = kStatusFirst;
+    // An answer to the last report says nothing about this one, and copies of it that still wait are not
+    // sent.
+    const uint16_t old = std::exchange(p.status_id, uint16_t{0});
+    std::erase_if(out_, [old](const Message& m) {
+      const bool report = m.packet.bth.opcode == static_cast<uint8_t>(wire::Opcode::endpoint_request) &&
+                          m.packet.erth.op == wire::kOpPortStatus;
+      return old != 0 && report && m.packet.bth.psn == old;
+    });
     send_status(now, p);
   }
 }
@@ -155,7 +163,10 @@ void EndpointOps::send_status(Instant now, Peer& peer) {
     m.packet.bth.psn = peer.status_id;
     m.packet.erth.op = wire::kOpPortStatus;
     m.packet.erth.port_status_mask = ports_up_;
-    m.packet.erth.tx_timestamp = base::timestamp16(now);
+    const uint16_t stamp = base::timestamp16(now);
+    const bool newer = static_cast<int16_t>(stamp - peer.status_stamp) > 0;
+    peer.status_stamp = newer ? stamp : static_cast<uint16_t>(peer.status_stamp + 1);
+    m.packet.erth.tx_timestamp = peer.status_stamp;
     enqueue(std::move(m));
     return;
   }
@@ -177,7 +188,7 @@ void EndpointOps::on_request(Instant now, const wire::DatagramMeta& meta, const 
     return;
   }
   // Ports are numbered by their endpoint. Which of several it is, is not known: losses will tell then.
-  if (p.erth.op == wire::kOpPortStatus && s.count == 1) {
+  if (p.erth.op == wire::kOpPortStatus && s.count == 1 && is_news(now, *s.first, p.erth.tx_timestamp)) {
     OpsOutcome o;
     o.kind = OpsOutcome::Kind::port_status;
     o.from = meta.src;
@@ -218,6 +229,15 @@ void EndpointOps::on_response(Instant now, const wire::DatagramMeta& meta, const
     return;
   }
   if (id != 0) confirm_status(now, meta.src, id);
+}
+
+// The stamp wraps after 8.4 ms: older ones are told from newer ones only for a while after the last.
+bool EndpointOps::is_news(Instant now, Peer& peer, uint16_t stamp) {
+  const bool older = static_cast<int16_t>(stamp - peer.heard_stamp) < 0;
+  if (older && now - peer.heard_at < kStampMemory) return false;
+  peer.heard_stamp = stamp;
+  peer.heard_at = now;
+  return true;
 }
 
 void EndpointOps::confirm_status(Instant now, const IpAddr& from, uint16_t id) {

@@ -27,6 +27,11 @@ struct Peer {
   uint32_t status_turn = 0;
   Instant status_next = Instant::never();
   Duration status_interval{};
+  // Of the last report sent: never the same twice, so that the other end can order them.
+  uint16_t status_stamp = 0;
+  // Reports of the peer come by different planes and may overtake one another.
+  uint16_t heard_stamp = 0;
+  Instant heard_at{INT64_MIN / 2};
 };
 
 struct OpsOutcome {
@@ -66,6 +71,7 @@ class EndpointOps {
   bool take_outcome(OpsOutcome& out);
 
  private:
+  static constexpr Duration kStampMemory = Duration::millis(4);
   static constexpr size_t kMaxQueued = 1024;
   static constexpr size_t kMaxOpenProbes = 16'384;
   static constexpr size_t kMaxReplies = 4;
@@ -90,6 +96,7 @@ class EndpointOps {
     void add(uint16_t port);
   };
   Senders find_senders(const wire::DatagramMeta& meta);
+  static bool is_news(Instant now, Peer& peer, uint16_t stamp);
   void confirm_status(Instant now, const IpAddr& from, uint16_t id);
   uint32_t reply_tag(uint8_t port, uint32_t request_entropy);
   void enqueue(Message m);

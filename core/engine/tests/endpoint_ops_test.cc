@@ -1,7 +1,10 @@
 // Whom endpoint operations are answered when several endpoints share an address (reference 9).
 #include "engine/endpoint_ops.h"
 
+#include <array>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "testing/check.h"
 
@@ -145,6 +148,112 @@ TEST_CASE("port status is told to each endpoint of a host until that one confirm
   REQUIRE(sent.size() == 1);
   CHECK_EQ(sent[0].first, open.first);
   CHECK_EQ(sent[0].second, open.second);
+}
+
+struct Report {
+  uint16_t id;
+  uint32_t mask;
+  uint16_t stamp;
+};
+// The reports among what waits to be sent.
+std::vector<Report> reports(Bench& b) {
+  std::vector<Report> out;
+  std::array<uint8_t, 256> head{};
+  for (Transmit t; b.ops.transmit(2, head, t);) {
+    if (head[0] != static_cast<uint8_t>(wire::Opcode::endpoint_request)) continue;
+    wire::Erth e;
+    REQUIRE(wire::parse_erth(mrc::base::ByteView(head).subspan(wire::kBthBytes), e));
+    out.push_back({static_cast<uint16_t>(head[10] << 8 | head[11]), e.port_status_mask, e.tx_timestamp});
+  }
+  return out;
+}
+
+bool later(uint16_t stamp, uint16_t than) { return static_cast<int16_t>(stamp - than) > 0; }
+
+TEST_CASE("every state of the ports is a report of its own, with a later stamp, also at the same instant") {
+  Bench b;
+  b.ops.acquire_peer({{1, kThem, 5001, 1}});
+  std::vector<Report> sent;
+  // Instants around the wrap of the stamp after 8.4 ms, and one twice.
+  for (const int64_t at : {100'000, 100'000, 8'388'500, 8'388'700, 60'000'000, 60'000'000}) {
+    b.ops.announce_ports(Instant{at}, sent.size() % 2 == 0 ? 2u : 6u);
+    const auto now = reports(b);
+    REQUIRE(now.size() == 1);
+    CHECK_EQ(now[0].mask, sent.size() % 2 == 0 ? 2u : 6u);
+    if (!sent.empty()) CHECK(later(now[0].stamp, sent.back().stamp));
+    sent.push_back(now[0]);
+  }
+  std::set<uint16_t> ids;
+  for (const Report& r : sent) ids.insert(r.id);
+  CHECK_EQ(ids.size(), sent.size());
+}
+
+TEST_CASE("an answer to an older report does not end the newest; copies of older ones leave no more") {
+  Bench b;
+  b.ops.acquire_peer({{1, kThem, 5001, 1}});
+  b.ops.announce_ports(Instant{}, 2);
+  const uint16_t old = reports(b).at(0).id;
+  b.ops.on_deadline(b.ops.deadline());  // twice more, while no port takes a packet
+  b.ops.on_deadline(b.ops.deadline());
+  b.ops.announce_ports(Instant{} + Duration::millis(5), 6);
+  const auto now = reports(b);
+  REQUIRE(now.size() == 1);
+  CHECK_EQ(now[0].mask, 6u);
+  b.ops.on_response(Instant{} + Duration::millis(6), Bench::from(kThem, 40'000), Bench::request(old));
+  b.ops.on_deadline(b.ops.deadline());
+  const auto again = reports(b);
+  REQUIRE(again.size() == 1);
+  CHECK_EQ(again[0].id, now[0].id);
+  CHECK(later(again[0].stamp, now[0].stamp));
+  b.ops.on_response(Instant{} + Duration::millis(7), Bench::from(kThem, 40'000), Bench::request(now[0].id));
+  const Instant next = b.ops.deadline();
+  if (!next.is_never()) b.ops.on_deadline(next - Duration{1});
+  CHECK(reports(b).empty());
+}
+
+TEST_CASE("an answer that waits is not taken for an older report, even with its id") {
+  Bench b;
+  b.ops.acquire_peer({{1, kThem, 5001, 1}});
+  b.ops.announce_ports(Instant{}, 2);
+  const uint16_t id = reports(b).at(0).id;
+  b.ops.on_request(Instant{}, Bench::from(kThem, 5001), Bench::request(id, wire::kOpPortStatus));
+  b.ops.announce_ports(Instant{}, 6);
+  CHECK_EQ(b.sent_to().size(), 2u);  // the answer and the new report
+}
+
+TEST_CASE("reports that were overtaken are answered and otherwise ignored, for as long as stamps can tell") {
+  Bench b;
+  b.ops.acquire_peer({{1, kThem, 5001, 1}});
+  const auto hear = [&](Instant now, uint32_t mask, uint16_t stamp) -> std::optional<uint32_t> {
+    wire::Packet p = Bench::request(9, wire::kOpPortStatus);
+    p.erth.port_status_mask = mask;
+    p.erth.tx_timestamp = stamp;
+    b.ops.on_request(now, Bench::from(kThem, 5001), p);
+    CHECK_EQ(b.sent_to().size(), 1u);
+    OpsOutcome o;
+    return b.ops.take_outcome(o) ? std::optional(o.port_mask) : std::nullopt;
+  };
+  const Instant start = Instant{} + Duration::seconds(1);
+  CHECK_EQ(hear(start, 2, 65'000).value_or(0), 2u);
+  CHECK_EQ(hear(start + Duration::micros(10), 6, 100).value_or(0), 6u);  // wrapped: newer
+  CHECK(!hear(start + Duration::micros(20), 4, 65'500).has_value());
+  CHECK(!hear(start + Duration::micros(3'999), 4, 99).has_value());
+  CHECK_EQ(hear(start + Duration::micros(4'000), 6, 100).value_or(0), 6u);  // once more: no harm
+  CHECK_EQ(hear(start + Duration::micros(8'000), 2, 90).value_or(0), 2u);   // may well be newer
+}
+
+TEST_CASE("whose report is older is a matter of each peer") {
+  Bench b(kUs6);
+  b.ops.acquire_peer({{1, kThem6, 5001, 1}});
+  b.ops.acquire_peer({{1, kThem6, 5002, 1}});
+  OpsOutcome o;
+  for (const uint16_t from : {uint16_t{5001}, uint16_t{5002}}) {
+    wire::Packet p = Bench::request(9, wire::kOpPortStatus);
+    p.erth.tx_timestamp = from == 5001 ? 1000 : 900;
+    b.ops.on_request(Instant{}, Bench::from(kThem6, from), p);
+    REQUIRE(b.ops.take_outcome(o));
+    CHECK_EQ(o.from_udp_port, from);
+  }
 }
 
 }  // namespace
