@@ -183,6 +183,7 @@ engine::QpAttr qp_attr_from(const nb::dict& d) {
   r.read("max_cwnd", a.max_cwnd);
   r.read("fixed_reverse_ev", a.fixed_reverse_ev);
   r.read("fast_loss", a.fast_loss);
+  r.read("reverse_probe_min_ns", a.reverse_probe_min);
   r.finish();
   return a;
 }
@@ -236,6 +237,7 @@ nb::dict to_dict(const engine::QpAttr& a) {
   put(d, "max_cwnd", a.max_cwnd);
   put(d, "fixed_reverse_ev", a.fixed_reverse_ev);
   put(d, "fast_loss", a.fast_loss);
+  put(d, "reverse_probe_min_ns", a.reverse_probe_min);
   return d;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/prefetch.h"
 #include "engine/endpoint_impl.h"
@@ -289,6 +290,8 @@ std::vector<PathStats> Endpoint::path_stats(uint32_t qpn) const {
 
 const EndpointStats& Endpoint::stats() const { return impl_->stats; }
 uint64_t Endpoint::trace_digest() const { return impl_->trace.digest(); }
+bool Endpoint::take_news() { return std::exchange(impl_->news, false); }
+
 void Endpoint::prefetch(int stage) const {
   constexpr size_t kMost = 4;  // QPs; with more the guess which ones are next is too often wrong
   const Impl& m = *impl_;

@@ -54,6 +54,8 @@ class Endpoint {
   // CQs whose armed notification fired since the last call.
   void take_notified_cqs(std::vector<uint32_t>& out);
   bool poll_event(Event& out);
+  // Completions or events since the last call: cheaper than to ask for them after every step.
+  bool take_news();
   // Events and CQ notifications waiting to be fetched; a driver wakes the application when this grows.
   [[nodiscard]] size_t pending_notices() const;
 

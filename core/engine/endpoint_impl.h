@@ -75,6 +75,7 @@ struct Endpoint::Impl {
   wire::PrefixCache icrc_prefix;
   static constexpr uint32_t kTurnPackets = 64;
   uint32_t turn_slot = kNoSlot, turn_packets = 0;  // whose turn it is
+  bool news = false;                               // take_news()
   uint32_t unsettled = kNoSlot, untimed = kNoSlot;
   std::vector<uint32_t> due;  // scratch of handle_timeout
   std::deque<Event> events;

@@ -21,6 +21,7 @@ Endpoint::Impl::QpSlot* Endpoint::Impl::slot_of(uint32_t qpn) {
 }
 
 void Endpoint::Impl::push_event(const Event& e) {
+  news = true;
   if (events.size() >= kMaxEvents) {
     ++stats.events_dropped;
     events.back().dropped += 1;  // the last one kept tells how many are missing behind it
@@ -38,6 +39,7 @@ void Endpoint::Impl::drain_completions(Instant now, Qp& qp) {
     Cq& cq = *cqs[handle - 1];
     trace.record(now, 'c', c.qpn, c.wr_id, static_cast<uint8_t>(c.status));
     const bool was_overrun = cq.overrun();
+    news = true;
     if (!cq.push(c, solicited) && !was_overrun) {
       Event e;
       e.kind = EventKind::cq_overrun;
@@ -82,7 +84,7 @@ void Endpoint::Impl::settle(Instant now, uint32_t slot) {
     push_event(e);
   }
   timers.set(slot + 1, qp.deadline());
-  scheduler.ready(slot);
+  if (qp.may_send(now)) scheduler.ready(slot);
   if (qp.share() == nullptr) return;
   qp.count_share();
   env.shares.wake(*qp.share(), [this](const Share& of, uint32_t waiting) { wake_waiting(of, waiting); });

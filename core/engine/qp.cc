@@ -10,6 +10,7 @@ Qp::Qp(QpEnv& env, uint32_t slot, uint32_t qpn, const QpInit& init, base::Rng rn
 
 Errno Qp::post_send(Instant now, const SendWr& wr) {
   if (state_ != QpState::rts && state_ != QpState::err) return EINVAL;
+  maybe_done_ = true;
   if (state_ == QpState::rts && req_->queued() >= init_.max_send_wr) return ENOMEM;
   reliability::WorkRequest w;
   w.wr_id = wr.wr_id;
@@ -64,6 +65,7 @@ void Qp::release_pins() {
 }
 
 bool Qp::pop_completion(Completion& out, bool& solicited) {
+  if (!maybe_done_ && !(rsp_ && rsp_->has_completion())) return false;
   release_pins();
   out = Completion{};
   out.qpn = qpn_;
@@ -99,6 +101,7 @@ bool Qp::pop_completion(Completion& out, bool& solicited) {
     solicited = r.solicited;
     return true;
   }
+  maybe_done_ = false;
   return false;
 }
 

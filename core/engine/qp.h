@@ -70,6 +70,8 @@ class Qp final : private reliability::Placement {
   // 6.13: the path to try by an EV probe, when receipts without own data make the reverse set go stale.
   std::optional<ev::PathId> take_reverse_probe(Instant now);
 
+  // False: certainly nothing to send now. A QP that only receives is asked for its answers alone.
+  [[nodiscard]] bool may_send(Instant now) const;
   // Null unless windows are shared. Call count_share() after anything that moved what is in flight.
   [[nodiscard]] Share* share() { return share_; }
   void count_share();
@@ -145,6 +147,8 @@ class Qp final : private reliability::Placement {
   base::Rng rng_;
   QpState state_ = QpState::reset;
   Status error_cause_ = Status::success;
+  // A work request may have completed: data and SACKs never do that, and they are most of what comes.
+  bool maybe_done_ = true;
   QpAttr attr_;  // everything given so far
   std::unique_ptr<reliability::Requester> req_;
   std::unique_ptr<reliability::Responder> rsp_;

@@ -78,6 +78,7 @@ void Qp::merge(const QpAttr& a) {
   take(attr_.delay_mark, a.delay_mark);
   take(attr_.max_cwnd, a.max_cwnd);
   take(attr_.fixed_reverse_ev, a.fixed_reverse_ev);
+  take(attr_.reverse_probe_min, a.reverse_probe_min);
   take(attr_.fast_loss, a.fast_loss);
 }
 
@@ -120,6 +121,7 @@ Errno Qp::check_attr(const QpAttr& a) const {
 }
 
 Errno Qp::modify(Instant now, const QpAttr& a) {
+  maybe_done_ = true;
   if (a.cur_state && *a.cur_state != state_) return EINVAL;
   if (const Errno e = check_attr(a)) return e;
   if (!a.state) return modify_live(now, a);
@@ -233,7 +235,7 @@ Errno Qp::to_rts(Instant now) {
   if (attr_.hold_time) c.hold_time = *attr_.hold_time;
   if (attr_.reorder_min_time) c.reorder_min_time = *attr_.reorder_min_time;
   c.fast_loss = attr_.fast_loss.value_or(true);
-  if (trimming_) c.reorder_time_factor = 1.5;  // queues may reorder by a full trim threshold (5.7)
+  c.queues_seen = trimming_;
   cc::CcConfig conf = attr_.cc_config.value_or(cc::CcConfig{});
   if (attr_.max_cwnd && *attr_.max_cwnd > 0) {
     conf.max_cwnd = conf.max_cwnd > 0 ? std::min(conf.max_cwnd, *attr_.max_cwnd) : *attr_.max_cwnd;
@@ -329,7 +331,7 @@ Errno Qp::modify_live(Instant now, const QpAttr& a) {
                      rest.rq_empty_grace || rest.sq_psn || rest.timeout || rest.linear_cnt || rest.exp_cnt ||
                      rest.max_wimm || rest.hold_time || rest.min_ack_timeout || rest.reorder_min_time ||
                      rest.base_rtt || rest.max_cwnd || rest.delay_mark || rest.fixed_reverse_ev ||
-                     rest.fast_loss;
+                     rest.reverse_probe_min || rest.fast_loss;
   if (other) return EINVAL;
   if (a.mpr_dest && !attr_.cap.value_or(0)) return EINVAL;  // shrinking unannounced would strand packets
   merge(a);
@@ -340,6 +342,7 @@ Errno Qp::modify_live(Instant now, const QpAttr& a) {
 }
 
 void Qp::enter_error(Instant now, Status cause, uint8_t vendor_err) {
+  maybe_done_ = true;
   if (state_ == QpState::err) return;
   state_ = QpState::err;
   attr_.state = QpState::err;

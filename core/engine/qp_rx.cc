@@ -103,6 +103,7 @@ void Qp::sync_timing() {
   t.target_delay = s.target_qdelay;
   t.srtt = rtt_.has_sample() ? rtt_.srtt() : std::max(s.base_rtt, floor);
   t.rttvar = rtt_.rttvar();
+  t.rtt_peak = rtt_.peak();
   t.cwnd = s.cwnd;
   t.max_wnd = s.max_wnd;
   req_->set_timing(t);
@@ -151,6 +152,8 @@ void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet
     feedback_since_probe_ = true;
   }
   if (effects_.rtt) rtt_.sample(*effects_.rtt);
+  for (const uint32_t tag : effects_.spurious_tags) table_->on_spurious(now, tag);
+  if (effects_.late_original) table_->on_late_original(now, p.seth.entropy);
   if (p.seth.cc_type == 0) {
     cc::AckEvent e;
     e.now = now;
@@ -201,6 +204,7 @@ void Qp::on_nack(Instant now, const wire::Packet& p) {
 
 void Qp::on_ack(Instant now, const wire::Packet& p) {
   if (state_ != QpState::rts) return;
+  maybe_done_ = true;
   ++acks_rx_;
   sync_timing();
   effects_.clear();
@@ -275,7 +279,8 @@ std::optional<ev::PathId> Qp::take_reverse_probe(Instant now) {
   const bool quiet = !rx_since_probe_;
   rx_since_probe_ = feedback_since_probe_ = false;
   const Duration rtt = rtt_.has_sample() ? rtt_.srtt() : attr_.base_rtt.value_or(Duration::micros(12));
-  reverse_due_ = quiet ? Instant::never() : now + std::max(rtt, kMinReverseProbeInterval);
+  reverse_due_ = quiet ? Instant::never()
+                       : now + std::max(rtt, attr_.reverse_probe_min.value_or(kMinReverseProbeInterval));
   if (!wanted) return std::nullopt;
   return reverse_->probe_candidate(now, *table_, usable_ports_, rng_);
 }

@@ -13,6 +13,12 @@ constexpr int64_t kRunOverhead = 40;     // of a middle packet: BTH, TSETH, METH
 constexpr uint32_t kUdpAndPad = 8 + 40;  // nominal size = UDP length + 40 (7.3)
 }  // namespace
 
+bool Qp::may_send(Instant now) const {
+  if (!rsp_) return false;
+  if (rsp_->has_control()) return true;
+  return state_ == QpState::rts && (req_->queued() > 0 || table_->next_probe_at() <= now);
+}
+
 TxResult Qp::transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
   if (!rsp_) return TxResult::nothing;
   const TxResult result = try_transmit(now, ports, head, out);

@@ -126,6 +126,9 @@ struct QpAttr {
   // Queueing delay that counts as a mark, for fabrics without ECN; 0/absent: marks come from the fabric
   // alone.
   std::optional<Duration> delay_mark;
+  // 6.13: at most one EV probe for the reverse set in this time, and in an RTT; absent: 1 ms, for hosts whose
+  // RTT is their own scheduling.
+  std::optional<Duration> reverse_probe_min;
   std::optional<int64_t> max_cwnd;  // bytes, for instance the peer's receive buffer
   // Experiments (docs/sim-ablations.md). RTR: control packets keep the first EV of each plane; absent: no.
   // RTS: packets that were overtaken count as lost; absent: yes.

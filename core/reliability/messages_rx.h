@@ -36,6 +36,7 @@ class MessagesRx {
   base::Errno post_recv(uint64_t wr_id);
   void flush();
   bool pop_completion(RecvCompletion& out);
+  [[nodiscard]] bool has_completion() const { return !done_q_.empty(); }
 
   // Newest message end up to which everything is complete; -1 before the first.
   [[nodiscard]] int64_t acked_end() const { return acked_end_; }

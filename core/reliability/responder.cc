@@ -331,6 +331,7 @@ void Responder::set_pressure(uint8_t rcv_cwnd_pen, bool restore_cwnd) {
 void Responder::set_mpr(uint32_t psns) { impl_->set_mpr(psns); }
 void Responder::fail() { impl_->fail(); }
 bool Responder::fatal() const { return impl_->is_fatal; }
+bool Responder::has_completion() const { return impl_->msgs.has_completion(); }
 bool Responder::pop_completion(RecvCompletion& out) { return impl_->msgs.pop_completion(out); }
 base::Psn Responder::cack_psn() const { return impl_->window.psn_of(impl_->window.cack()); }
 uint32_t Responder::ooo_count() const { return impl_->window.ooo_count(); }

@@ -83,6 +83,7 @@ class Responder {
   [[nodiscard]] bool fatal() const;
   // After fatal: repeats the NAK for duplicates of the failing PSN, at most once a ms (6.10).
   bool pop_completion(RecvCompletion& out);
+  [[nodiscard]] bool has_completion() const;
   [[nodiscard]] base::Psn cack_psn() const;
   [[nodiscard]] uint32_t ooo_count() const;
   [[nodiscard]] const ResponderCounters& counters() const;
