@@ -118,6 +118,37 @@ TEST_CASE("a plane that is cut is left within a few round trips and has its shar
   CHECK_EQ(load.bad, 0u);
 }
 
+TEST_CASE("ports that come and go while reports overtake one another are all in use in the end") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    StoryConfig c;
+    c.pair.seed = seed;
+    Story s(c);
+    base::Rng rng(seed);
+    for (uint8_t p = 1; p <= c.pair.planes; ++p) {
+      impair::Rule slow;
+      slow.port = p;
+      slow.delay = Duration::micros(rng.below(1500));
+      s.pair.line().add_rule(slow);
+    }
+    uint32_t up = 0b11110;
+    for (int i = 0; i < 40; ++i) {
+      const auto port = static_cast<uint8_t>(1 + rng.below(c.pair.planes));
+      const bool now_up = (up >> port & 1) == 0;
+      if (!now_up && (up & ~(1u << port)) == 0) continue;  // one stays
+      up ^= 1u << port;
+      REQUIRE(s.pair.side(0).set_port_up(s.pair.now(), port, now_up) == 0);
+      s.pair.flush();
+      s.pair.run_for(Duration::micros(rng.below(100)));
+    }
+    all_ports(s, 0, true);
+    s.pair.run_for(Duration::millis(20));
+    for (int side = 0; side < 2; ++side) {
+      if (!CHECK(s.count_state(side, ev::State::good) == 16))
+        std::fprintf(stderr, "seed %d side %d\n", static_cast<int>(seed), side);
+    }
+  }
+}
+
 TEST_CASE("hold time: every port away for five seconds is waited out") {
   StoryConfig c;
   c.hold_time = Duration::seconds(10);

@@ -138,6 +138,33 @@ TEST_CASE("losses while the receiver asks for less blame no path; later ones do"
   s.pair.line().remove_rule(rule);
 }
 
+TEST_CASE("a path that turns slow is left for as long as its packets are missing, not until probes say so") {
+  StoryConfig c;
+  c.pair.one_way = Duration::micros(50);
+  Story s(c);
+  const uint32_t slow = 1u << 24 | 2304u;  // the first EV of plane 1
+  for (uint64_t id = 0; id < 8; ++id) REQUIRE(s.post(0, id, 0, 0, 500'000) == 0);
+  s.pair.run_for(Duration::millis(1));
+  REQUIRE(s.demotions(0) == 0);
+  impair::Rule r = slow_plane();
+  r.ev = slow;
+  r.delay = Duration::micros(170);  // it is missed after 200 us, and heard of after 270
+  r.until = s.pair.now() + Duration::micros(200);
+  s.pair.line().add_rule(r);
+  REQUIRE(s.run_until_sent(0, 8));
+  CHECK(s.all_in_order(0, 8));
+  CHECK_EQ(s.demotions(0), 1u);
+  std::vector<Instant> at;
+  for (const auto& e : s.end[0].events) {
+    if (e.kind != engine::EventKind::ev_state) continue;
+    CHECK_EQ(e.ev.tag, slow);
+    at.push_back(e.at);
+  }
+  REQUIRE(at.size() == 2);  // ASSUMED_BAD, GOOD
+  CHECK(at[1] - at[0] < Duration::micros(100));
+  CHECK(s.stats(0).tx.spurious > 0);
+}
+
 TEST_CASE("every kind of packet goes by the route of its EV, and the peer stays the destination") {
   const auto list_of = [](int side, uint32_t tag) {
     base::IpAddr a;

@@ -247,3 +247,31 @@ TEST_CASE("same seed, same trace; another seed, another trace") {
   CHECK(run(11) == run(11));
   CHECK(run(11) != run(12));
 }
+
+TEST_CASE("news: no completion and no event without it, and none for data and SACKs") {
+  Story s;
+  for (int side = 0; side < 2; ++side) s.pair.side(side).take_news();
+  for (uint64_t id = 0; id < 3; ++id) REQUIRE(s.post(0, id, 0, 0, 100'000, 7) == 0);
+  std::array<int, 2> news{};
+  int steps = 0;
+  while (s.end[0].sent.size() < 3 && s.pair.step()) {
+    for (int side = 0; side < 2; ++side) {
+      Story::End& e = s.end[static_cast<size_t>(side)];
+      const size_t before = e.sent.size() + e.received.size() + e.events.size();
+      s.collect(side);
+      s.events(side);
+      const bool more = e.sent.size() + e.received.size() + e.events.size() > before;
+      const bool told = s.pair.side(side).take_news();
+      CHECK_EQ(told, more);
+      news[static_cast<size_t>(side)] += told ? 1 : 0;
+    }
+    ++steps;
+  }
+  CHECK(s.all_in_order(0, 3));
+  CHECK_EQ(s.end[1].received.size(), 3u);
+  for (const int n : news) CHECK(n >= 1 && n <= 3);
+  CHECK(steps > 100);
+  REQUIRE(s.pair.side(0).set_port_up(s.pair.now(), 2, false) == 0);
+  CHECK(s.pair.side(0).take_news());
+  CHECK(!s.pair.side(0).take_news());
+}
