@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("fast", max_examples=50, deadline=None, derandomize=True)
+# A busy machine is no fault of a test.
+_PATIENT = [HealthCheck.too_slow]
 settings.register_profile(
-    "slow", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "fast", max_examples=50, deadline=None, derandomize=True, suppress_health_check=_PATIENT
+)
+settings.register_profile(
+    "slow", max_examples=2000, deadline=None, suppress_health_check=_PATIENT, print_blob=True
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
