@@ -205,8 +205,7 @@ void Endpoint::Impl::start_reverse_probe(Instant now, Qp& qp) {
   if (!path) return;
   const PeerPort* to = qp.peer(path->port);
   if (to == nullptr) return;
-  const Duration patience = std::max(Duration::millis(10), qp.stats_srtt() * 3);
-  const auto id = ops.probe(now, *to, path->tag, config.dscps.no_trim, qp.slot(), patience);
+  const auto id = ops.probe(now, *to, path->tag, config.dscps.no_trim, qp.slot(), qp.reverse_patience());
   (void)id;  // EAGAIN: too many open already; the next interval tries again
 }
 

@@ -69,6 +69,8 @@ class Qp final : private reliability::Placement {
   TxResult transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
   // 6.13: the path to try by an EV probe, when receipts without own data make the reverse set go stale.
   std::optional<ev::PathId> take_reverse_probe(Instant now);
+  // How long its answer may take before the path counts as dead.
+  [[nodiscard]] Duration reverse_patience() const;
 
   // False: certainly nothing to send now. A QP that only receives is asked for its answers alone.
   [[nodiscard]] bool may_send(Instant now) const;

@@ -272,6 +272,12 @@ void Qp::on_deadline(Instant now) {
   }
 }
 
+Duration Qp::reverse_patience() const {
+  constexpr int64_t kRtts = 3, kIntervals = 10;
+  const Duration rtt = rtt_.has_sample() ? rtt_.srtt() : attr_.base_rtt.value_or(Duration::micros(12));
+  return std::max(rtt * kRtts, attr_.reverse_probe_min.value_or(kMinReverseProbeInterval) * kIntervals);
+}
+
 std::optional<ev::PathId> Qp::take_reverse_probe(Instant now) {
   if (reverse_due_ > now || !rsp_ || state_ == QpState::err) return std::nullopt;
   // 6.13: an RTT with receipts and without feedback on own data calls for one EV probe.

@@ -47,7 +47,7 @@ static_assert(sizeof(Frame) == 128 && wire::kMaxHeaderBytes + 4 <= 64);
 // Grows in blocks that never move; freed frames are used again first, newest first (they are in the cache).
 class FramePool {
  public:
-  Frame& operator[](FrameId id) { return blocks_[id >> kBlockBits][id & (kBlock - 1)]; }
+  Frame& operator[](FrameId id) { return starts_[id >> kBlockBits][id & (kBlock - 1)]; }
   FrameId take() {
     if (free_.empty()) grow();
     const FrameId id = free_.back();
@@ -69,9 +69,11 @@ class FramePool {
   void grow() {
     const auto first = static_cast<FrameId>(blocks_.size() << kBlockBits);
     blocks_.emplace_back(kBlock);
+    starts_.push_back(blocks_.back().data());
     for (uint32_t i = kBlock; i-- > 0;) free_.push_back(first + i);
   }
   std::vector<std::vector<Frame>> blocks_;
+  std::vector<Frame*> starts_;
   std::vector<FrameId> free_;
 };
 

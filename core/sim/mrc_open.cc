@@ -115,7 +115,8 @@ engine::EvSetSpec MrcStack::draw_evs(uint32_t src, uint32_t dst, uint32_t usable
   engine::EvSetSpec set;
   const uint32_t planes = env_.fabric.planes();
   std::vector<uint32_t> paths;
-  for (uint8_t plane = 1; plane <= planes; ++plane) {
+  for (uint32_t number = 1; number <= planes; ++number) {
+    const auto plane = static_cast<uint8_t>(number);
     uint32_t active = config_.evs / planes + (plane <= config_.evs % planes ? 1 : 0);
     uint32_t backup = config_.backups / planes + (plane <= config_.backups % planes ? 1 : 0);
     if (config_.fixed_ev) {
@@ -187,6 +188,7 @@ std::string MrcStack::bring_up(uint32_t host, const Link& link, const Link& back
   if (config_.hold_time_ns > 0) rts.hold_time = base::Duration{config_.hold_time_ns};
   rts.fast_loss = config_.fast_loss;
   if (config_.reorder_min_ns > 0) rts.reorder_min_time = base::Duration{config_.reorder_min_ns};
+  rts.reverse_probe_min = base::Duration{};
   rts.base_rtt = base::Duration{config_.base_rtt_ns > 0 ? config_.base_rtt_ns : rtt / kPsPerNs};
   for (const engine::QpAttr& a : {init, rtr, rts}) {
     if (const int e = h.endpoint->modify_qp(base::Instant{}, link.qpn, a); e != 0)

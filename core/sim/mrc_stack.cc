@@ -89,7 +89,7 @@ void MrcStack::complete(Ps now, uint32_t host, const engine::Completion& c) {
   feed(now, host, link);
 }
 
-void MrcStack::after(Ps now, uint32_t host) {
+void MrcStack::take_news(Ps now, uint32_t host) {
   Host& h = hosts_[host];
   auto& batch = completions_;
   for (size_t n = batch.size(); n == batch.size();) {
@@ -110,6 +110,11 @@ void MrcStack::after(Ps now, uint32_t host) {
                                      e.ev.port, static_cast<uint8_t>(e.ev.state),
                                      static_cast<uint8_t>(e.ev.reason)});
   }
+}
+
+void MrcStack::after(Ps now, uint32_t host) {
+  Host& h = hosts_[host];
+  if (h.endpoint->take_news()) take_news(now, host);
   h.timer = from_instant(h.endpoint->poll_timeout());
 }
 

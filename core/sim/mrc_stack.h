@@ -41,6 +41,7 @@ struct MrcConfig {
 
 class MrcStack {
  public:
+  static constexpr uint32_t kNicQueue = 4300;  // bytes that may wait behind a busy line: one full packet
   MrcStack(Env& env, const MrcConfig& config);
 
   std::string open(const std::vector<Pair>& pairs);
@@ -94,7 +95,8 @@ class MrcStack {
   [[nodiscard]] bool dead_at_start(uint32_t src, uint32_t dst, uint8_t plane, uint32_t k) const;
   // Posts what the send queue has room for.
   void feed(Ps now, uint32_t host, uint32_t link);
-  void after(Ps now, uint32_t host);  // completions, events, timer
+  void after(Ps now, uint32_t host);      // news and timer
+  void take_news(Ps now, uint32_t host);  // completions and events
   void complete(Ps now, uint32_t host, const engine::Completion& c);
   [[nodiscard]] uint32_t link_of_qpn(const Host& h, uint32_t qpn) const;
   [[nodiscard]] base::IpAddr address(uint32_t host, uint8_t plane) const;

@@ -60,7 +60,11 @@ inline FrameId pop(FramePool& pool, Fifo& q) {
   const FrameId id = q.head;
   Frame& f = pool[id];
   q.head = f.next;
-  if (q.head == kNoFrame) q.tail = kNoFrame;
+  if (q.head == kNoFrame) {
+    q.tail = kNoFrame;
+  } else {
+    pool.prefetch(q.head);
+  }
   q.bytes -= f.size;
   return id;
 }

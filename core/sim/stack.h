@@ -110,7 +110,7 @@ class HostsOf final : public Hosts {
     Ps next = std::min(stack_.next_timer(host), env_.tasks.next_start(host));
     for (uint32_t w = stack_.wants(host); w != 0; w &= w - 1) {
       const PortId p = env_.fabric.nic_port(host, static_cast<uint8_t>(__builtin_ctz(w)));
-      if (p != kNoPort && env_.fabric.port(p).up) next = std::min(next, env_.fabric.port(p).free_at);
+      if (p != kNoPort && env_.fabric.port(p).up) next = std::min(next, takes_at(env_.fabric.port(p)));
     }
     return next;
   }
@@ -128,6 +128,13 @@ class HostsOf final : public Hosts {
   S& stack() { return stack_; }
 
  private:
+  // When the port takes its next frame: while the line is busy, a stack may have `kNicQueue` bytes wait
+  // behind it, as NICs do. Without that, a sender whose window is the limit sends by the line that happens to
+  // be idle, and planes that fall out of step stay behind.
+  static Ps takes_at(const Port& p) {
+    if constexpr (requires { S::kNicQueue; }) return p.free_at - serialization(p.per_byte, S::kNicQueue);
+    return p.free_at;
+  }
   // Sends what the idle lines take at `now`; the time to try again, kNever if there is nothing to send.
   Ps send(uint32_t host, Ps now, std::vector<Sent>& out) {
     for (;;) {
@@ -141,10 +148,10 @@ class HostsOf final : public Hosts {
         if (id == kNoPort) continue;
         const Port& p = env_.fabric.port(id);
         if (!p.up) continue;  // the stack hears of it by on_port
-        if (p.free_at <= now) {
+        if (const Ps at = takes_at(p); at <= now) {
           free |= 1u << plane;
         } else {
-          next = std::min(next, p.free_at);
+          next = std::min(next, at);
         }
       }
       if (free == 0) return next;
@@ -162,7 +169,7 @@ class HostsOf final : public Hosts {
       }
       const PortId port = env_.fabric.nic_port(host, f.plane);
       Port& p = env_.fabric.port(port);
-      p.free_at = now + serialization(p.per_byte, f.size);
+      p.free_at = std::max(now, p.free_at) + serialization(p.per_byte, f.size);
       out.push_back({p.free_at, port, id});
     }
   }
