@@ -8,6 +8,7 @@ from typing import Any
 
 from softmrc.paper.check import Verdict
 from softmrc.paper.targets import Target
+from softmrc.paper.why import WHY
 
 __all__ = ["Entry", "Report"]
 
@@ -39,13 +40,14 @@ class Entry:
 
     @property
     def note(self) -> str:
-        """The study's remark, with what is missed and by how much."""
+        """The study's remark, with what is missed, by how much and probably why."""
         if self.verdict is None:
             return self.why_not
         missed = [
             f"missed: {check.name} is {check.ours:.4g}, not {check.range}" for check in self.verdict.missed()
         ]
-        return "; ".join(part for part in (*missed, self.verdict.note) if part)
+        why = f"suspected: {WHY[self.target.id]}" if missed and self.target.id in WHY else ""
+        return "; ".join(part for part in (*missed, self.verdict.note, why) if part)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form, without the curves."""

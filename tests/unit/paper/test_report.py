@@ -52,7 +52,7 @@ def test_what_is_missed_is_named_with_its_value():
     checks = [at_least("victim", 0.91, 0.98, "0.997"), at_least("busy", 1, 0.9)]
     entry = Entry(TARGETS[1], Verdict(checks, "91 %", "why"))
     assert entry.met is False
-    assert entry.note == "missed: victim is 0.91, not >= 0.98; why"
+    assert entry.note.startswith("missed: victim is 0.91, not >= 0.98; why; suspected: ")
     found = _report(entry).as_dict()["results"][0]
     assert {"id", "paper", "ours", "criterion", "met", "note"} <= found.keys()
     assert found["id"] == "R2"
