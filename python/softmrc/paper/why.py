@@ -5,28 +5,50 @@ from __future__ import annotations
 __all__ = ["WHY"]
 
 WHY: dict[str, str] = {
-    "R2": "ECN is off at the last hop, so NSCC grows until trims stop it: windows wander, and fairness builds up over "
-    "many round trips only",
-    "R4": "DCQCN recovers from the cuts of the common start for longer than the run lasts; in its steady state the "
-    "senders cause no pauses and the victim loses nothing",
-    "R5": "a NIC that is paused holds all QPs of a flow, so a flow runs at 8 times its slowest QP; with uniform hashing "
-    "that gives 0.70 +- 0.06 on this fabric (counted over 3,000 draws), the paper's one run lies at its upper end",
-    "R9": "MRC: the 8 x 8 x 8 fabric is exactly full, and windows of 1.5 BDP keep its 100 Gb/s queues between the "
-    "marking and the trimming threshold. RoCE with 16 QPs: a step ends with its slowest QP, and uniform hashing puts "
-    "up to 1.3 times the mean on one of 64 uplinks; DCQCN's cuts of the common start add to it. The ratios follow",
-    "R10": "RoCE: a lost packet costs one timer with 1 QP and with 16, but with 16 fewer packets are sent again; the "
-    "paper's 16 QPs must lose in another way. MRC: see R9 for its rate without loss",
-    "R11": "short runs: one all-to-all of at most 1 GB, started by all at once",
-    "R12": "an EV's SKIP ends when it was passed over once (reference 5.4), so of two EVs a marked one still gets every "
-    "third packet and load moves by 2/3 at most; ending it by time alone moves 85 %, but costs a fully loaded fabric a "
-    "fifth of its rate",
-    "R13": "at 100 Gb/s marking begins at 8 packets, less than the queues of a random walk over four full links; EVs of "
-    "restored links come back after the back-off of their probes, longer than the phases here",
-    "R15": "each QP finds its dead paths by losing a packet on each; what is left are SACKs, probes and their back-off",
-    "R16": "see the numbers: which interval, and by how much",
-    "R18": "the bounces last as long as a few steps here, so one step that waits for a loss timer weighs more than in the "
-    "paper's 30 s samples",
-    "R21": "planes get equal packets, but what is trimmed on the short plane is repaired over the others, and NSCC, one "
-    "window for all planes, hears of it in one SACK of eight: it does not come down to what the short plane carries. A "
-    "flow on that plane alone is starved in the same way",
+    "R2": (
+        "ECN is off at the last hop, so NSCC grows until trims stop it: windows wander, and fairness builds "
+        "up over many round trips only"
+    ),
+    "R4": (
+        "DCQCN recovers from the cuts of the common start for longer than the run lasts; in its steady state "
+        "the senders cause no pauses and the victim loses nothing"
+    ),
+    "R5": (
+        "a NIC that is paused holds all QPs of a flow, so a flow runs at 8 times its slowest QP; with uniform"
+        " hashing that gives 0.70 +- 0.06 on this fabric (counted over 3,000 draws), the paper's one run lies"
+        " at its upper end"
+    ),
+    "R9": (
+        "MRC: the 8 x 8 x 8 fabric is exactly full, and windows of 1.5 BDP keep its 100 Gb/s queues between "
+        "the marking and the trimming threshold. RoCE with 16 QPs: a step ends with its slowest QP, and "
+        "uniform hashing puts up to 1.3 times the mean on one of 64 uplinks; DCQCN's cuts of the common start"
+        " add to it. The ratios follow"
+    ),
+    "R10": (
+        "RoCE: a lost packet costs one timer with 1 QP and with 16, but with 16 fewer packets are sent again;"
+        " the paper's 16 QPs must lose in another way. MRC: see R9 for its rate without loss"
+    ),
+    "R11": ("short runs: one all-to-all of at most 1 GB, started by all at once"),
+    "R12": (
+        "an EV's SKIP ends when it was passed over once (reference 5.4), so of two EVs a marked one still "
+        "gets every third packet and load moves by 2/3 at most; ending it by time alone moves 85 %, but costs"
+        " a fully loaded fabric a fifth of its rate"
+    ),
+    "R13": (
+        "at 100 Gb/s marking begins at 8 packets, less than the queues of a random walk over four full links;"
+        " EVs of restored links come back after the back-off of their probes, longer than the phases here"
+    ),
+    "R15": (
+        "each QP finds its dead paths by losing a packet on each; what is left are SACKs, probes and their "
+        "back-off"
+    ),
+    "R18": (
+        "the bounces last as long as a few steps here, so one step that waits for a loss timer weighs more "
+        "than in the paper's 30 s samples"
+    ),
+    "R21": (
+        "planes get equal packets, but what is trimmed on the short plane is repaired over the others, and "
+        "NSCC, one window for all planes, hears of it in one SACK of eight: it does not come down to what the"
+        " short plane carries. A flow on that plane alone is starved in the same way"
+    ),
 }
