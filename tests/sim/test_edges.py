@@ -132,7 +132,6 @@ def test_thousands_of_hosts_send_to_one(transport: Transport, n: int) -> None:
     assert o.sim_ns > n * 2086 * 8 / 100
 
 
-@pytest.mark.slow
 def test_a_message_of_3_gib() -> None:
     size = 3 << 30
     fabric = {"hosts": 2, "planes": 4, "host_gbps": 800.0}
@@ -272,6 +271,15 @@ def test_things_named_twice_are_refused() -> None:
     links = [GraphLink("h0", "p1.t0-0"), GraphLink("h0", "p1.t0-0"), GraphLink("h1", "p1.t0-0")]
     with pytest.raises(UsageError, match="host 0 has two links"):
         simulate(Graph(2, twice[:1], links), sends([0], [1], 1, 2), MRC)
+
+
+@pytest.mark.parametrize("transport", [MRC, Rocev2(pfc=False), Tcp()], ids=["mrc", "rocev2", "tcp"])
+@pytest.mark.parametrize(
+    "queues", [Queues(data_bytes=4233), Queues(shared_buffer=4233)], ids=["port", "shared"]
+)
+def test_buffers_below_a_packet_are_refused(transport: Transport, queues: Queues) -> None:
+    with pytest.raises(UsageError, match=r"no packet fits; .* at least 4234"):
+        run(transport, queues=queues)
 
 
 @pytest.mark.parametrize(

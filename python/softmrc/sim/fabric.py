@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from softmrc.errors import UsageError
 from softmrc.sim.config import Clos, Graph, Queues, Topology
 
-__all__ = ["Fabric", "build"]
+__all__ = ["PACKET_HEADERS", "Fabric", "build"]
 
-MTU_WIRE = (
-    4096 + 52 + 86
-)  # a full packet: payload, the longest headers, the rest of the wire (core/sim/units.h)
+PACKET_HEADERS = 52 + 86
+"""Bytes of a full packet beside its payload: the longest headers, the rest of the wire (core/sim/units.h)."""
+MTU_WIRE = 4096 + PACKET_HEADERS
 _LINK = re.compile(r"^(?:h(\d+)\.p(\d+)|p(\d+)\.t(\d)-(\d+)\.t(\d)-(\d+))$")
 _SWITCH = re.compile(r"^p(\d+)\.t(\d)-(\d+)$")
 

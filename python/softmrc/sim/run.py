@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from softmrc import _core
 from softmrc.errors import UsageError
-from softmrc.sim.config import Fault, Mrc, Queues, Rocev2, Topology, Transport
-from softmrc.sim.fabric import Fabric, build
+from softmrc.sim.checks import check
+from softmrc.sim.config import Fault, Mrc, Queues, Rocev2, Tcp, Topology, Transport
+from softmrc.sim.fabric import PACKET_HEADERS, Fabric, build
 from softmrc.sim.faults import fault_arrays
 from softmrc.sim.workload import Workload
 
@@ -153,6 +154,19 @@ def settings_of(transport: Transport) -> tuple[str, str, dict[str, Any], dict[st
         {"mss": t.mss, "cc": t.cc, "rto_min_ns": t.rto_min_ns, **t.options},
         {"qps_per_pair": t.qps},
     )
+
+
+def check_buffers(queues: Queues, transport: Transport, *, pfc: bool) -> None:
+    """Raise UsageError for a buffer that holds no full packet: nothing would ever pass it."""
+    payload = transport.mss if isinstance(transport, Tcp) else transport.mtu
+    name, room = "data_bytes", queues.data_bytes
+    if queues.shared_buffer:
+        name, room = "shared_buffer", queues.shared_buffer
+    elif pfc:  # the data class is bounded at the ingress, above a packet
+        return
+    need = payload + PACKET_HEADERS
+    what = f"no packet fits; with {payload} bytes of payload it is at least {need}"
+    check(room is None or room >= need, f"{name} = {room}: {what}")
 
 
 def _indices(values: Sequence[int]) -> NDArray[np.uint32]:
@@ -312,6 +326,7 @@ def _started(
     if queues.ecn_last_hop is None:
         queues = replace(queues, ecn_last_hop=not isinstance(transport, Mrc))
     pfc = queues.pfc or (isinstance(transport, Rocev2) and transport.pfc)
+    check_buffers(queues, transport, pfc=pfc)
     options = options | more | {"groups": max(len(workload.groups), 1), "shared_alpha": queues.shared_alpha}
     columns = {n: getattr(workload, n) for n in COLUMNS}
     try:
