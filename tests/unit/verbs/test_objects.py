@@ -285,3 +285,19 @@ def test_stats(ends: tuple[End, End]) -> None:
     assert stats["state"] == QPState.RTS
     assert b.ctx.stats()["data_rx"] >= 49
     assert set(b.ctx.stats()["drops"]) >= {"bad_icrc", "bad_qpn", "truncated"}
+
+
+def test_attributes_of_the_driver_come_back_as_given(ends: tuple[End, End]) -> None:
+    """Experiments and settings for simulated fabrics, which the verbs do not name."""
+    a, b = ends
+    qp, peer = a.qp(), b.qp()
+    driver = a.ctx.driver
+    planes = [PeerPlane(p["port"], p["address"], p["udp_port"]) for p in peer.ctx.planes]
+    qp.to_init(QPAttr(qp_access_flags=WRITE_ACCESS))
+    qp.to_rtr(QPAttr(dest_qp_num=peer.qp_num, rq_psn=1), None, SoftQPAttr(peer_planes=planes))
+    given = {"reverse_probe_min_ns": 25_000, "fast_loss": False, "delay_mark_ns": 30_000}
+    driver.modify_qp(qp.qp_num, {"state": int(QPState.RTS), "sq_psn": 1, **given})
+    back = driver.query_qp(qp.qp_num)
+    assert given.items() <= back.items()
+    with pytest.raises(OSError, match=r"Errno 22"):  # not on a live queue pair
+        driver.modify_qp(qp.qp_num, {"reverse_probe_min_ns": 1})
