@@ -6,15 +6,23 @@ A series is bytes a sample interval, as the simulator's recorder gives it; `dt_n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "clusters_at_fractions", "gbps", "jain", "longest_below_ns", "mean_rate", "median_rate", "rebin",
-    "span", "worst_window",
+    "clusters_at_fractions",
+    "gbps",
+    "jain",
+    "longest_below_ns",
+    "losses",
+    "mean_rate",
+    "median_rate",
+    "rebin",
+    "span",
+    "worst_window",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -113,3 +121,13 @@ def clusters_at_fractions(fractions: Sequence[float] | Floats, width: float = 0.
         return math.nan
     near = np.min(np.abs(values[:, None] - 1.0 / np.arange(1, 5)[None, :]), axis=1)
     return float(np.mean(near <= width))
+
+
+def losses(series: Mapping[str, Any]) -> Floats:
+    """Return the packets sent again in each interval for another reason than a trim: those a NIC counts as lost.
+
+    Args:
+        series: The recorder's columns; "rtx" and "trims" are used.
+    """
+    again = np.asarray(series["rtx"], dtype=np.float64) - np.asarray(series["trims"], dtype=np.float64)
+    return np.maximum(again, 0.0)
