@@ -187,7 +187,7 @@ def _cells_uplinks(effort: Effort) -> list[Cell]:
 
 
 def _cells_spines(effort: Effort) -> list[Cell]:
-    phase = 20_000_000
+    phase = 50_000_000
     cost = 6 * phase * 400 / 8 / PARAMS.mtu / 1e6
     return [Cell.of(f"spines/{case}", spine_links, cost, case=case, seed=1, phase_ns=phase) for case in "abc"]
 

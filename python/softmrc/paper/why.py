@@ -35,8 +35,10 @@ WHY: dict[str, str] = {
         " a fully loaded fabric a fifth of its rate"
     ),
     "R13": (
-        "at 100 Gb/s marking begins at 8 packets, less than the queues of a random walk over four full links;"
-        " EVs of restored links come back after the back-off of their probes, longer than the phases here"
+        "at 100 Gb/s marking begins at 8 packets, less than the queues of a random walk over four full "
+        "links. With three of four links dead most SACKs are lost, too, until the receiver has tried its "
+        "reverse EVs: tens of milliseconds without goodput (the paper's plot has one empty sample there). EVs of "
+        "restored links come back after the back-off of their probes"
     ),
     "R15": (
         "each QP finds its dead paths by losing a packet on each; what is left are SACKs, probes and their "
