@@ -163,6 +163,7 @@ class HostsOf final : public Hosts {
       }
       f.next = kNoFrame;
       if (env_.fabric.routing() == Routing::srv6 && !env_.fabric.address(f)) {
+        ++env_.totals.frames_sent;  // and lost at once
         ++env_.totals.drops_no_route;
         env_.pool.give(id);
         continue;

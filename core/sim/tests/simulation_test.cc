@@ -222,6 +222,19 @@ TEST_CASE("faults: loss and corruption strike with their probability, in their d
   }
 }
 
+TEST_CASE("run: a frame whose path does not exist is lost at its NIC, and counted") {
+  FabricSpec f = spec_of(shape(1, 2, 2));
+  std::erase_if(f.links, [](const LinkSpec& l) { return l.a == 3 && l.b == 5; });  // T0 1 to T1 1
+  Bench b(f, Routing::srv6);
+  b.send(0, 1, 1000, 0, 0);
+  b.send(0, 1, 1000, 0, 1);
+  b.run();
+  CHECK_EQ(b.delivered(0), 4 * (kFrame + kCable));
+  CHECK_EQ(b.delivered(1), Ps{-1});
+  CHECK_EQ(b.sim.totals().drops_no_route, uint64_t{1});
+  CHECK_EQ(b.sim.totals().frames_sent, uint64_t{2});
+}
+
 TEST_CASE("faults: what cannot be is refused") {
   const auto refused = [](FaultKind kind, uint32_t target, double value, int64_t at_ns = 0) {
     Bench b(spec_of(shape(2, 1, 0)));
