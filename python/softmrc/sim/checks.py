@@ -15,4 +15,8 @@ def check(ok: bool, what: str) -> None:
 
 def check_range(name: str, value: float | None, low: float, high: float) -> None:
     """Raise unless `low <= value <= high`; None passes."""
-    check(value is None or low <= value <= high, f"{name} = {value}: must be {low:g} to {high:g}")
+    check(value is None or low <= value <= high, f"{name} = {value}: must be {_plain(low)} to {_plain(high)}")
+
+
+def _plain(bound: float) -> str:
+    return f"{bound:d}" if isinstance(bound, int) else f"{bound:g}"

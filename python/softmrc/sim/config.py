@@ -71,6 +71,8 @@ class Clos:
         check_range("hosts_per_t0", self.hosts_per_t0, 1, 1 << 14)
         check_range("t1_per_plane", self.t1_per_plane, 0, 1 << 14)
         check(self.tiers in (2, 3), f"tiers = {self.tiers}: 2 or 3")
+        check_range("pods", self.pods, 1, 1 << 14)
+        check(self.tiers == 3 or self.pods == 1, f"pods = {self.pods}: two tiers have none; tiers = 3")
         for name in ("host_gbps", "t0_t1_gbps", "t1_t2_gbps"):
             check_range(name, getattr(self, name), 1e-6, 1e5)
         for name in ("host_link_ns", "t0_t1_ns", "t1_t2_ns", "switch_ns", "nic_ns"):

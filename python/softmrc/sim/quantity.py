@@ -26,7 +26,7 @@ _TIMES = {
     "min": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_AMOUNT = re.compile(r"\s*(\d+(?:_\d+)*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-zµ]*)\s*")
+_AMOUNT = re.compile(r"\s*(\d{1,30}(?:_\d{1,30}){0,9}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,2})?)\s*([A-Za-zµ]*)\s*")
 
 
 def parse_bytes(value: int | str, where: str) -> int:

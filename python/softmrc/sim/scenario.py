@@ -50,6 +50,10 @@ class Sample:
     def __post_init__(self) -> None:
         if self.interval_ns is not None and not 1 <= self.interval_ns <= MAX_TIME_NS:
             raise UsageError(f"interval_ns = {self.interval_ns}: at least 1")
+        for name in ("flows", "hosts"):
+            wrong = [n for n in getattr(self, name) if not 0 <= n < 1 << 32]
+            if wrong:
+                raise UsageError(f"{name} = {wrong[0]}: numbers of {name} count from 0")
 
 
 @dataclass(frozen=True, kw_only=True)

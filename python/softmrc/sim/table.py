@@ -31,6 +31,7 @@ _BYTES = (
     "pfc_xoff",
     "pfc_xon",
 )
+_MAX_INT = (1 << 63) - 1
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Mapping: "a table"}
 
 
@@ -92,9 +93,11 @@ def _convert(value: Any, hint: Any, where: str, key: str) -> Any:
     options = tuple(o for o in options if o is not type(None))
     if isinstance(value, str) and int in options and str not in options:
         if key.endswith("_ns"):
-            return parse_ns(value, where)
-        if key.endswith("_bytes") or key in _BYTES:
-            return parse_bytes(value, where)
+            value = parse_ns(value, where)
+        elif key.endswith("_bytes") or key in _BYTES:
+            value = parse_bytes(value, where)
+    if isinstance(value, int) and not -_MAX_INT <= value <= _MAX_INT:
+        raise UsageError(f"{where} = {value} is out of range")
     for option in options:
         made = _as(value, option, where)
         if made is not None:

@@ -168,6 +168,11 @@ def test_settings_are_json_and_tell_runs_apart(tmp_path: Path) -> None:
         ({"fabric": {"hosts": 8, "host_gbps": -1}}, r"\[fabric\] host_gbps = -1"),
         ({"fabric": {"hosts": 8, "switch_ns": "5 lightyears"}}, "fabric.switch_ns is a time"),
         ({"fabric": {"hosts": 8, "switch_ns": "0.3 ns"}}, "no whole number of the smallest unit"),
+        ({"fabric": {"hosts": 8, "pods": 2}}, "pods = 2: two tiers have none"),
+        ({"fabric": {"hosts": 8, "tiers": 3, "pods": 0, "t1_per_pod": 1, "t2_per_plane": 1}}, "pods = 0"),
+        ({"fabric": {"hosts": 8, "tiers": 3, "pods": -1, "t1_per_pod": 1, "t2_per_plane": 1}}, "pods = -1"),
+        ({"fabric": {"hosts": 0}}, "hosts = 0: must be 1 to 1048576"),
+        ({"fabric": {"hosts": 10**30}}, "fabric.hosts = 10{30} is out of range"),
         ({"queues": {"ecn_min": "2 MB", "ecn_max": "1 MB"}}, r"\[queues\] ecn_min is above ecn_max"),
         ({"queues": {"pfc": 1}}, "queues.pfc is true or false, not 1"),
         ({"transport": {"name": "quic"}}, "no transport 'quic'; there is mrc, rocev2, tcp"),
@@ -182,6 +187,8 @@ def test_settings_are_json_and_tell_runs_apart(tmp_path: Path) -> None:
         ({"workload": {"kind": "permute"}}, "workload.kind = 'permute'"),
         ({"sample": {"interval_ns": 0}}, r"\[sample\] interval_ns = 0"),
         ({"sample": {"flows": [1.5]}}, "sample.flows is a list of whole numbers"),
+        ({"sample": {"hosts": [-1]}}, "hosts = -1: numbers of hosts count from 0"),
+        ({"sample": {"flows": [1 << 32]}}, "flows = 4294967296: numbers of flows count from 0"),
         ({"sample": {"flows": 1}}, "sample.flows is a list of whole numbers"),
         ({"stop": {"until_ns": -5}}, r"\[stop\] until_ns = -5"),
         ({"stop": {"wall_s": 0}}, r"\[stop\] wall_s"),
@@ -573,7 +580,9 @@ def test_times_as_people_write_them(text: str | int, value: int) -> None:
     assert parse_ns(text, "x") == value
 
 
-@pytest.mark.parametrize("text", ["", "5 parsec", "-3 us", "us", "1,5 ms", "0.0001 ns", True])
+@pytest.mark.parametrize(
+    "text", ["", "5 parsec", "-3 us", "us", "1,5 ms", "0.0001 ns", "1e999999999 s", "9" * 99, True]
+)
 def test_no_amounts(text: Any) -> None:
     with pytest.raises(UsageError, match="x "):
         parse_ns(text, "x")
