@@ -28,7 +28,7 @@ def paper(
     seeds: Annotated[int | None, typer.Option(help="Seeds where hashing or EVs are random.")] = None,
     show: Annotated[bool, typer.Option("--list", help="List the targets and run nothing.")] = False,
 ) -> None:
-    r"""Rebuild the experiments of the MRC paper in the simulator and judge the results.
+    """Rebuild the experiments of the MRC paper in the simulator and judge the results.
 
     For each target it prints the paper's value, ours, the criterion and whether it is met. All scenarios share one
     set of parameters; --quick changes seeds and sizes only. With --out the paper's figures are drawn with its own

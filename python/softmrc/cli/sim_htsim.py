@@ -8,6 +8,7 @@ import typer
 
 from softmrc.cli.output import guard, note
 from softmrc.cli.sim_options import Json, MemoryLimit, Out, Seed, Shown, Timing, WallLimit
+from softmrc.errors import UsageError
 
 __all__ = ["htsim"]
 
@@ -64,10 +65,23 @@ def htsim(
             paths=paths,
             qps=qps,
             seed=1 if seed is None else seed,
-            until_ns=None if end_us is None else round(end_us * 1e3),
-            sample_ns=None if sample_us is None else round(sample_us * 1e3),
+            until_ns=_ns("--end", end_us),
+            sample_ns=_ns("--sample", sample_us),
             limits=Limits(wall_s=wall_limit, max_rss_mib=memory_limit),
         ).plan()
         for text in made.workload.notes:
             note(f"softmrc sim htsim: {text}")
         carry_out(made, out=out, json=json, progress=progress, timing=timing, plot=bool(out))
+
+
+def _ns(option: str, us: float | None) -> int | None:
+    """Return microseconds of an option as ns.
+
+    Raises:
+        UsageError: less than 1 ns, more than 2^52 ns, or no number.
+    """
+    if us is None:
+        return None
+    if not 1e-3 <= us <= (1 << 52) / 1e3:
+        raise UsageError(f"{option} is a time from 0.001 us (1 ns) to {(1 << 52) / 1e3:.0f} us, not {us:g}")
+    return round(us * 1e3)

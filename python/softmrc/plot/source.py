@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softmrc.errors import UsageError
 from softmrc.sim.result.files import DOCUMENT, load
+from softmrc.text import visible
 
 __all__ = ["Source"]
+
+_NEEDED = ("name", "transport", "seed", "partial", "stopped", "end_ns", "completion_us", "paths")
 
 
 class Source:
@@ -22,10 +26,15 @@ class Source:
         """Read the document.
 
         Raises:
-            UsageError: it is missing or no result.
+            UsageError: it is missing, no result, or lacks sections that every result has.
         """
         path = Path(where)
         self.document = load(path)
+        lacking = [key for key in _NEEDED if key not in self.document]
+        if lacking:
+            raise UsageError(
+                f"{path} lacks {', '.join(lacking)}: it is no whole result; run the scenario again"
+            )
         self.folder = path if path.is_dir() else path.parent
         self.beside = path.is_dir() or path.name == DOCUMENT
         """Whether the tables next to the document belong to it."""
@@ -35,16 +44,25 @@ class Source:
         """Name, transport and seed, and whether the run was cut short."""
         made = self.document
         cut = f", partial ({made['stopped']})" if made["partial"] else ""
-        return f"{made['name']}: {made['transport']}, seed {made['seed']}{cut}"
+        return visible(f"{made['name']}: {made['transport']}, seed {made['seed']}{cut}")
 
     def table(self, name: str) -> dict[str, Any] | None:
-        """Return the columns of a table as arrays or lists; none if there is no such file."""
+        """Return the columns of a table as lists; none if there is no such file.
+
+        Raises:
+            UsageError: it cannot be read.
+        """
         file = self.folder / f"{name}.parquet"
         if not self.beside or not file.exists():
             return None
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        read = pq.read_table(file)
+        try:
+            # By its bytes: pyarrow takes no path whose name the locale cannot write.
+            read = pq.read_table(pa.BufferReader(file.read_bytes()))
+        except (OSError, pa.ArrowException) as error:
+            raise UsageError(f"cannot read {file}: {error}; run the scenario again") from None
         return {column: read.column(column).to_pylist() for column in read.column_names}
 
     @cached_property

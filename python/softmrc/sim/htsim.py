@@ -96,7 +96,7 @@ def read_matrix(path: str | Path) -> Matrix:
         UsageError: it cannot be read, or a line is wrong; names file and line.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as e:
         raise UsageError(f"cannot read the connection matrix {path}: {e}") from e
     return parse_matrix(text, str(path))

@@ -55,7 +55,7 @@ def read_topology(path: str | Path, planes: int = 1, link_gbps: float | None = N
         UsageError: it cannot be read, or a line is wrong; names file and line.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as e:
         raise UsageError(f"cannot read the topology {path}: {e}") from e
     return parse_topology(text, str(path), planes, link_gbps)

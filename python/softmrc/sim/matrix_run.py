@@ -80,18 +80,25 @@ class MatrixRun:
         Raises:
             UsageError: a file is wrong (named with its line), or a number is out of range.
         """
-        from softmrc.sim.config import Queues
+        from softmrc.sim.config import MAX_PLANES, Queues
         from softmrc.sim.htsim import read_matrix
         from softmrc.sim.htsim_workload import matrix_faults, matrix_workload
+        from softmrc.sim.workload import GREEDY
 
         if self.link_mbps is not None and not 1 <= self.link_mbps <= _MAX_MBPS:
             raise UsageError(f"--linkspeed is 1 to {_MAX_MBPS} Mb/s, not {self.link_mbps}")
+        if not 1 <= self.planes <= MAX_PLANES:
+            raise UsageError(f"planes = {self.planes}: 1 to {MAX_PLANES}")
+        if not 0 <= self.seed < 1 << 63:
+            raise UsageError(f"a seed is a whole number from 0 to 2^63 - 1, not {self.seed}")
         read = read_matrix(self.matrix)
         fabric, queue = self._fabric(read.nodes)
         if read.nodes > fabric.hosts:
             raise UsageError(f"{self.matrix} has {read.nodes} nodes, the fabric {fabric.hosts} hosts")
         workload = matrix_workload(read)
         workload.validate(fabric.hosts)
+        if self.until_ns is None and bool((workload.size == GREEDY).any()):
+            raise UsageError(f"{self.matrix} has flows of size 0, which never end; say when to stop: --end")
         return Plan(
             name=Path(self.matrix).stem,
             topology=fabric,

@@ -116,6 +116,56 @@ def test_set_refuses_what_has_no_key(wrong: str) -> None:
         overrides_of([wrong], "")
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--wall-limit", "nan"], "wall time is a number of seconds above 0"),
+        (["--wall-limit", "0"], "wall time is a number of seconds above 0"),
+        (["--memory-limit", "-1"], "memory is 1 MiB or more"),
+        (["--seed", "-1"], "a seed is a whole number from 0"),
+        (["--seed", str(1 << 63)], "a seed is a whole number from 0"),
+    ],
+)
+def test_impossible_limits_and_seeds(options: list[str], words: str) -> None:
+    ran = run("sim", "run", "two-hosts", "--quick", *options)
+    assert ran.exit_code == 2
+    assert words in ran.output
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--end", "nan"], "--end is a time from 0.001 us"),
+        (["--end", "inf"], "--end is a time from 0.001 us"),
+        (["--end", "-1"], "--end is a time from 0.001 us"),
+        (["--sample", "0"], "--sample is a time from 0.001 us"),
+        (["--planes", "0"], "planes = 0: 1 to 31"),
+        (["--seed", "-1"], "a seed is a whole number from 0"),
+        ([], "flows of size 0, which never end; say when to stop: --end"),
+    ],
+)
+def test_htsim_refuses(tmp_path: Path, options: list[str], words: str) -> None:
+    (tmp_path / "m.cm").write_text("Nodes 2\nConnections 1\n0->1 start 0 size 0\n")
+    ran = run("sim", "htsim", str(tmp_path / "m.cm"), *options)
+    assert ran.exit_code == 2
+    assert words in ran.output
+
+
+def test_paper_shows_its_examples_line_by_line() -> None:
+    assert "\n  softmrc paper --quick\n" in run("paper", "--help").output
+
+
+def test_plot_refuses_what_is_damaged(saved: Path) -> None:
+    (saved / "series.parquet").write_bytes(b"PAR1")
+    ran = run("plot", str(saved))
+    assert ran.exit_code == 2
+    assert f"cannot read {saved / 'series.parquet'}" in ran.output
+    (saved / "result.json").write_text('{"format": "softmrc-sim-1", "name": "x"}')
+    ran = run("plot", str(saved))
+    assert ran.exit_code == 2
+    assert "lacks transport, seed" in ran.output
+
+
 def test_plot_draws_what_there_is(saved: Path) -> None:
     ran = run("plot", str(saved), "--json")
     assert ran.exit_code == 0

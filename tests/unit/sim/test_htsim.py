@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from softmrc.sim.config import Clos, Fault
 
 from softmrc.errors import UsageError
+from softmrc.sim.config import Clos, Fault
 from softmrc.sim.htsim import parse_matrix, permutation_matrix, permutation_name, read_matrix
 from softmrc.sim.htsim_topo import parse_topology, read_topology
 from softmrc.sim.htsim_workload import matrix_faults, matrix_workload
@@ -25,6 +25,11 @@ Triggers 2
 trigger id 1 oneshot
 trigger id 2 oneshot
 """
+
+
+def test_a_byte_order_mark_is_no_word(tmp_path: Path) -> None:
+    (tmp_path / "a.cm").write_bytes(b"\xef\xbb\xbfNodes 2\r\nConnections 1\r\n0->1 start 0 size 9\r\n")
+    assert read_matrix(tmp_path / "a.cm").nodes == 2
 
 
 def tasks(text: str) -> Workload:

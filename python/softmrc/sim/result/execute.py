@@ -6,10 +6,12 @@ reports need to know.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from softmrc.errors import UsageError
 from softmrc.sim.result.cost import Rates
 from softmrc.sim.result.model import Result
 
@@ -30,6 +32,17 @@ class Limits:
     """Wall-clock time, s."""
     max_rss_mib: int | None = None
     """Memory of this process, MiB."""
+
+    def __post_init__(self) -> None:
+        """Check ranges.
+
+        Raises:
+            UsageError: a limit that is no number above 0.
+        """
+        if self.wall_s is not None and not 0 < self.wall_s < math.inf:
+            raise UsageError(f"the limit of wall time is a number of seconds above 0, not {self.wall_s}")
+        if self.max_rss_mib is not None and self.max_rss_mib < 1:
+            raise UsageError(f"the limit of memory is 1 MiB or more, not {self.max_rss_mib}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +123,8 @@ def plan_of(scenario: Scenario, *, seed: int | None = None, quick: bool = False,
         UsageError: the workload or a rate is impossible.
     """
     chosen = scenario.seed if seed is None else seed
+    if not 0 <= chosen < 1 << 63:
+        raise UsageError(f"a seed is a whole number from 0 to 2^63 - 1, not {chosen}")
     sample, stop = scenario.sample, scenario.stop
     return Plan(
         name=scenario.name,
