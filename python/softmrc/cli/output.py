@@ -99,6 +99,8 @@ def put(text: str) -> None:
 def _write(text: str) -> None:
     try:
         print(text, flush=True)
+    except UnicodeEncodeError as error:  # the locale's encoding has no such character
+        _write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
     except OSError as error:
         raise OutputError(error) from None
 

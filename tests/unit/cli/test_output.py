@@ -100,3 +100,13 @@ def test_remarks_about_paths_come_through_once(capfd: pytest.CaptureFixture[str]
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     assert capfd.readouterr().err == "size 1152\n"
+
+
+def test_what_the_locale_cannot_write_becomes_an_escape(tmp_path):
+    scenario = tmp_path / "sc\u00e9n.toml"
+    text = '[fabric]\nhosts = 2\nplanes = 1\nhosts_per_t0 = 2\n[workload]\nkind = "permutation"\nsize = 9\n'
+    scenario.write_text(text)
+    plain = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "ascii"}
+    done = run(["sim", "run", str(scenario), "--no-progress"], subprocess.PIPE, env=plain)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("sc\\xe9n  mrc")
