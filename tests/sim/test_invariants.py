@@ -7,12 +7,14 @@ bytes; and every run comes to an end.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from softmrc.errors import UsageError
 from softmrc.sim.builder import Builder
 from softmrc.sim.config import (
     Clos,
@@ -75,26 +77,25 @@ def check_run(o: Outcome, w: Workload) -> None:
 
 @st.composite
 def closes(draw: st.DrawFn) -> Clos:
-    tiers = draw(st.sampled_from([2, 2, 3]))
-    below, t0, planes = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
-    pods = draw(st.sampled_from([1, 2])) if tiers == 3 and t0 % 2 == 0 else 1
-    t1 = draw(st.integers(1, 3))
-    hosts = below * t0 - draw(st.integers(0, below - 1))
+    below, t0, t1 = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    hosts = max(below * t0 - draw(st.integers(0, below - 1)), 2)
+    t0 = -(-hosts // below)
+    third: dict[str, Any] = {}
+    if draw(st.integers(0, 2)) == 0:
+        pods = draw(st.sampled_from([1, 2])) if t0 % 2 == 0 else 1
+        third = {"tiers": 3, "pods": pods, "t1_per_pod": t1, "t2_per_plane": t1 * draw(st.integers(1, 2))}
     return Clos(
-        hosts=max(hosts, 2) if below * t0 >= 2 else 2,
-        planes=planes,
+        hosts=hosts,
+        planes=draw(st.integers(1, 4)),
         hosts_per_t0=below,
         t1_per_plane=t1,
-        tiers=tiers if (max(hosts, 2) + below - 1) // below % pods == 0 else 2,
-        pods=pods if (max(hosts, 2) + below - 1) // below % pods == 0 else 1,
-        t1_per_pod=t1,
-        t2_per_plane=t1 * draw(st.integers(1, 2)),
         host_gbps=draw(RATES),
         t0_t1_gbps=draw(RATES),
         host_link_ns=draw(DELAYS),
         t0_t1_ns=draw(DELAYS),
         t1_t2_ns=draw(DELAYS),
         switch_ns=draw(st.sampled_from([0, 300])),
+        **third,
     )
 
 
@@ -199,7 +200,7 @@ def workloads(draw: st.DrawFn, hosts: int) -> Workload:
 
 
 @given(st.data())
-@settings(max_examples=120, phases=PHASES)
+@settings(max_examples=300, phases=PHASES)
 def test_random_runs_keep_the_books(data: st.DataObject) -> None:
     topology: Topology = data.draw(st.one_of(closes(), closes(), graphs()))
     transport = data.draw(transports(topology.planes))
@@ -207,14 +208,20 @@ def test_random_runs_keep_the_books(data: st.DataObject) -> None:
     faults = data.draw(fault_lists(topology))
     w = data.draw(workloads(topology.hosts))
     seed = data.draw(st.integers(0, 1 << 32))
-    o = simulate(
-        topology, w, transport, queues=queues, faults=faults, seed=seed, until_ns=300_000_000, check=True, wall_s=30
-    )  # fmt: skip
+    try:
+        o = simulate(
+            topology, w, transport, queues=queues, faults=faults, seed=seed, until_ns=60_000_000, check=True, wall_s=30
+        )  # fmt: skip
+    except UsageError as refused:
+        # A denylist of all that is down at the start may leave nothing.
+        if "no path" not in str(refused) or not (isinstance(transport, Mrc) and transport.denylist):
+            raise
+        return
     check_run(o, w)
 
 
 @given(st.data())
-@settings(max_examples=40, phases=PHASES)
+@settings(max_examples=100, phases=PHASES)
 def test_without_faults_everything_arrives(data: st.DataObject) -> None:
     topology = data.draw(closes())
     transport = data.draw(transports(topology.planes))
