@@ -50,7 +50,6 @@ std::string MrcStack::make_host(uint32_t host) {
           static_cast<int64_t>(1e12 / (static_cast<double>(port.per_byte) / (1 << kByteTimeBits)));
       h.planes |= 1u << plane;
     }
-    p.auto_tags = {plane};  // every QP names its own EVs
     if (!h.endpoint->add_port(p).ok()) return "more planes than a NIC has ports";
     if (nic == kNoPort || !env_.fabric.port(nic).up) h.endpoint->set_port_up(base::Instant{}, plane, false);
   }
