@@ -40,6 +40,10 @@ WHY: dict[str, str] = {
         "reverse EVs: tens of milliseconds without goodput (the paper's plot has one empty sample there). EVs of "
         "restored links come back after the back-off of their probes"
     ),
+    "R14": (
+        "a new flow starts at line rate and its first cut is deep; DCQCN recovers more slowly than flows arrive "
+        "here (one a millisecond, in the paper one in five seconds), so that all three sets lose more"
+    ),
     "R15": (
         "each QP finds its dead paths by losing a packet on each; what is left are SACKs, probes and their "
         "back-off"
