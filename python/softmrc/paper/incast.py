@@ -236,7 +236,8 @@ def judge_dcqcn(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
         shown("1 QP: bottleneck busy", _bottleneck(one, solo), "0.98"),
         shown("8 QPs: bottleneck busy", _bottleneck(many, many_solo), "0.98"),
     ]
-    ours = f"victim -{100 * one_loss:.0f} % (1 QP), -{100 * many_loss:.0f} % (8 QPs), worst {100 * many_worst:.0f} %"
+    changes = f"{0 - round(100 * one_loss)} % (1 QP), {0 - round(100 * many_loss)} % (8 QPs)"
+    ours = f"victim {changes}, worst of 8 QPs {100 * many_worst:.0f} % of solo"
     series = {"dcqcn1": list(one[0]["victim_series"]), "dcqcn8": list(many[0]["victim_series"])}
     return Verdict(checks, ours, series=series)
 
