@@ -29,8 +29,8 @@ sim = typer.Typer(
     softmrc sim sweep sweep.toml --out sweep          grids and seeds on all cores
     softmrc sim htsim perm.cm --topo leaf_spine.topo  a connection matrix of htsim
 
-    Exit codes: 0 done, 1 failed or stopped by a limit, 2 wrong use, 4 a sweep with runs that failed, 130 interrupted
-    (what was simulated until then is printed and written, marked as partial).
+    Exit codes: 0 done, 1 tasks failed or stopped by a limit, 2 wrong use, 4 a sweep with runs that failed,
+    130 interrupted (what was simulated until then is printed and written, marked as partial).
     """,
 )
 sim.command("run")(run)

@@ -46,7 +46,8 @@ def htsim(
     softmrc sim htsim perm_1024n_1024c_0u_2000000b.cm --topo leaf_spine_1024.topo --linkspeed 400000
     softmrc sim htsim incast.cm --transport rocev2 --json
 
-    Exit codes: 0 done, 1 failed or stopped by a limit, 2 wrong use or a bad file (with its line), 130 interrupted.
+    Exit codes: 0 done, 1 flows failed or stopped by a limit, 2 wrong use or a bad file (with its line),
+    130 interrupted.
     """
     with guard("sim htsim", json):
         from softmrc.cli.sim_run import carry_out

@@ -56,7 +56,7 @@ def run(
     softmrc sim run my.toml --set transport.qps=8 --set queues.trim_bytes=0 --json
     softmrc sim run full-131072 --quick --wall-limit 600
 
-    Exit codes: 0 done, 1 failed or stopped by a limit, 2 wrong use, 130 interrupted.
+    Exit codes: 0 done, 1 tasks failed or stopped by a limit, 2 wrong use, 130 interrupted.
     """
     with guard("sim run", json):
         from softmrc.sim.result import prepare
@@ -144,6 +144,10 @@ def carry_out(
         raise typer.Exit(FAILED)
     if result.outcome.stopped == "stuck":
         note("softmrc sim: tasks are left that nothing will ever finish; see tasks and packets of the result")
+        raise typer.Exit(FAILED)
+    failed = document["tasks"]["failed"]
+    if failed:
+        note(f"softmrc sim: {failed:,} tasks failed: their QPs gave up; see tasks and packets of the result")
         raise typer.Exit(FAILED)
 
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result as Ran
 from scapy.layers.inet6 import IPv6
 from scapy.utils import rdpcap
-from tests.unit.sim.small import GREEDY, write
+from tests.unit.sim.small import GREEDY, SMALL, write
 from typer.testing import CliRunner
 
 from softmrc.cli import sim_run
@@ -26,6 +26,18 @@ def run(*args: str) -> Ran:
 @pytest.fixture
 def small(tmp_path: Path) -> str:
     return write(tmp_path)
+
+
+def test_failed_tasks_are_a_failure(tmp_path: Path) -> None:
+    """A host whose ports all die: its QP gives up, and the goodput is over the time until then."""
+    text = SMALL.partition("[[fault]]")[0] + '[[fault]]\nat_ns = 6000\nkind = "link_down"\ntarget = "h0"\n'
+    ran = run("run", write(tmp_path, text), "--json", "--no-progress")
+    assert ran.exit_code == 1
+    document = json.loads(ran.stdout)
+    assert document["tasks"]["failed"] > 0
+    assert document["end_ns"] == document["sim_ns"] > 1_000_000
+    assert document["goodput"]["total_gbps"] < 16 * 200
+    assert "tasks failed: their QPs gave up" in ran.stderr
 
 
 def test_a_run_leaves_document_tables_figures_and_captures(small: str, tmp_path: Path) -> None:

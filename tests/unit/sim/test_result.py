@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.unit.sim.outcomes import FABRIC, LINKS, ev_events, outcome, workload
+from tests.unit.sim.outcomes import FABRIC, LINKS, ev_events, fault, outcome, workload
 
 from softmrc.errors import UsageError
 from softmrc.sim.config import Clos
@@ -67,6 +67,28 @@ def test_jain() -> None:
     assert jain(np.array([5, 5, 5])) == 1.0
     assert jain(np.array([9, 0, 0])) == pytest.approx(1 / 3, abs=1e-6)
     assert jain(np.array([0, 0])) is None
+
+
+def test_a_run_with_failed_tasks_ends_when_the_run_does() -> None:
+    work = workload(sends=[(0, 1, 1_000), (1, 0, 1_000)])
+    out = outcome(work, [400, -1], sim_ns=50_000)
+    out.tasks["status"][1] = 2
+    made = result(work=work, out=out, clean_end_ns=400).document()
+    assert made["end_ns"] == 50_000
+    assert made["goodput"]["total_gbps"] == pytest.approx(1_000 * 8 / 50_000)
+    out = outcome(work, [-1, -1], sim_ns=50_000)
+    out.tasks["status"][:] = 2
+    assert result(work=work, out=out).document()["goodput"]["total_gbps"] == 0.0
+
+
+def test_what_never_finished_took_no_longer_than_without_incidents() -> None:
+    work = workload(sends=[(0, 1, 1_000)])
+    out = outcome(work, [-1], sim_ns=50_000)
+    out.tasks["status"][0] = 2
+    cut = [fault(10, "link_down", "h0")]
+    cost = result(work=work, out=out, faults=cut, clean_end_ns=400).document()["cost"]
+    assert cost["versus_clean"] is None
+    assert cost["incidents"][0]["start_ns"] == 10
 
 
 def test_completion_and_goodput() -> None:

@@ -62,9 +62,9 @@ class Result:
 
     @property
     def end_ns(self) -> int:
-        """When the last task was done, or the run ended with tasks left."""
-        done = self.outcome.tasks["status"]
-        if done.size == 0 or bool((done == 0).any()):
+        """When the last task was done, or the run ended with tasks left or failed."""
+        status = self.outcome.tasks["status"]
+        if status.size == 0 or bool((status != 1).any()):  # nobody notes when a task failed
             return int(self.outcome.sim_ns)
         finished = np.maximum(self.outcome.tasks["delivered_ns"], self.outcome.tasks["acked_ns"])
         return max(1, int(finished.max()))
@@ -92,7 +92,8 @@ class Result:
         return {**self._incidents(found), "versus_clean": self._versus_clean()}
 
     def _versus_clean(self) -> dict[str, Any] | None:
-        if self.clean_end_ns is None or self.outcome.stopped != "done":
+        whole = self.outcome.stopped == "done" and not bool((self.outcome.tasks["status"] == 2).any())
+        if self.clean_end_ns is None or not whole:
             return None
         lost_s = max(0, self.end_ns - self.clean_end_ns) / 1e9
         return {"clean_end_ns": self.clean_end_ns, "lost_s": lost_s, **self.rates.of(lost_s, self.hosts)}
