@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from softmrc.errors import MrcError
@@ -20,7 +21,7 @@ from softmrc.sim.result.execute import Limits, execute, plan_of
 from softmrc.sim.result.files import parquet_bytes, to_json
 from softmrc.sim.result.model import FORMAT
 from softmrc.sim.result.outdir import prepare, write_file
-from softmrc.sim.sweep_engine import workers
+from softmrc.sim.sweep_engine import check_workers, workers
 from softmrc.sim.sweep_file import Cell, Sweep
 
 __all__ = ["TABLE", "Done", "key_of", "row_of", "run_sweep"]
@@ -57,6 +58,8 @@ def _run_cell(scenario: str, cell: Cell, quick: bool, limits: Limits, index: int
         result = execute(plan.within(limits))
     except MrcError as error:
         return Done(index=index, key=key, text="", error=str(error))
+    except Exception as error:  # a policy of the user's own may raise anything; the other runs go on
+        return Done(index=index, key=key, text="", error=f"{type(error).__name__}: {error}")
     return Done(index=index, key=key, text=to_json(result.document(timing=False)))
 
 
@@ -91,13 +94,14 @@ def run_sweep(
     path = prepare(folder)
     cells = prepare(path / "cells")
     bounds = limits or Limits()
+    check_workers(engine, jobs, address)
     keys = _keys(sweep)
     texts: dict[int, str] = {}
     errors: dict[int, str] = {}
     for index, key in enumerate(keys):
-        file = cells / f"{key}.json"
-        if file.exists():
-            texts[index] = file.read_text()
+        text = _kept(cells / f"{key}.json")
+        if text is not None:
+            texts[index] = text
     tell = progress or (lambda done, total, last: None)
     tell(len(texts), len(keys), None)
     missing = [i for i in range(len(keys)) if i not in texts]
@@ -118,6 +122,15 @@ def run_sweep(
         rows = [row_of(cell, texts.get(i), errors.get(i)) for i, cell in enumerate(sweep.cells)]
         write_file(path / TABLE, parquet_bytes(_table(rows)))
     return rows
+
+
+def _kept(file: Path) -> str | None:
+    """Return the document of an earlier run; none if there is no such file, or a damaged one."""
+    try:
+        text = file.read_text()
+        return text if json.loads(text)["format"] == FORMAT else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _keys(sweep: Sweep) -> list[str]:

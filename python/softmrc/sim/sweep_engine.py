@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from softmrc.errors import UsageError
 
-__all__ = ["ENGINES", "workers"]
+__all__ = ["ENGINES", "check_workers", "workers"]
 
 ENGINES = ("local", "dask", "ray")
 _MAX_JOBS = 4_096
@@ -21,6 +21,20 @@ _PATIENCE_S = 5.0
 _BATCH = 4  # a back end that returns everything at the end gets this many runs a worker at a time
 
 Out = TypeVar("Out")
+
+
+def check_workers(engine: str, jobs: int | None, address: str | None) -> None:
+    """Refuse what `workers` would refuse, also where nothing is left to do.
+
+    Raises:
+        UsageError: an unknown engine, a number of jobs out of range, or an address without a cluster.
+    """
+    if engine not in ENGINES:
+        raise UsageError(f"no engine {engine!r}; there is {', '.join(ENGINES)}")
+    if jobs is not None and not 1 <= jobs <= _MAX_JOBS:
+        raise UsageError(f"jobs is 1 to {_MAX_JOBS}, not {jobs}")
+    if engine == "local" and address is not None:
+        raise UsageError("an address is that of a cluster: add --engine dask or --engine ray")
 
 
 @contextlib.contextmanager
@@ -37,12 +51,7 @@ def workers(
     Raises:
         UsageError: an unknown engine, one that is not installed, or a number of jobs out of range.
     """
-    if engine not in ENGINES:
-        raise UsageError(f"no engine {engine!r}; there is {', '.join(ENGINES)}")
-    if jobs is not None and not 1 <= jobs <= _MAX_JOBS:
-        raise UsageError(f"jobs is 1 to {_MAX_JOBS}, not {jobs}")
-    if engine == "local" and address is not None:
-        raise UsageError("an address is that of a cluster: add --engine dask or --engine ray")
+    check_workers(engine, jobs, address)
     try:
         import joblib
     except ImportError:

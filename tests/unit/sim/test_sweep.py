@@ -110,6 +110,37 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     assert len(list((tmp_path / "out" / "cells").iterdir())) == 1
 
 
+def test_a_policy_that_raises_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "worse.py").write_text(
+        "from softmrc.sim.policies import PathPolicy, register_policy\n"
+        "class Worse(PathPolicy):\n    def next(self, slots, ports, avoid):\n        raise RuntimeError('no way')\n"
+        "register_policy('sweep-worse', Worse)\n"
+    )
+    made = sweep(tmp_path, seeds=1, grid={"transport.policy": ["sweep-worse", "bitmap"]})
+    write(tmp_path, 'plugins = ["worse.py"]\n' + SMALL)
+    got = run_sweep(made, tmp_path / "out", jobs=1)
+    assert got[0]["error"] == "RuntimeError: no way"
+    assert got[1]["error"] is None
+
+
+def test_a_damaged_document_is_computed_again(tmp_path: Path) -> None:
+    made = sweep(tmp_path, seeds=1)
+    run_sweep(made, tmp_path / "out", jobs=1)
+    whole = (tmp_path / "out" / TABLE).read_bytes()
+    first, second = sorted((tmp_path / "out" / "cells").iterdir())
+    first.write_bytes(first.read_bytes()[:100])
+    second.write_text("{}")
+    run_sweep(made, tmp_path / "out", jobs=1)
+    assert (tmp_path / "out" / TABLE).read_bytes() == whole
+
+
+def test_wrong_options_are_refused_although_nothing_is_left_to_do(tmp_path: Path) -> None:
+    made = sweep(tmp_path, seeds=1)
+    run_sweep(made, tmp_path / "out", jobs=1)
+    with pytest.raises(UsageError, match="jobs is 1 to"):
+        run_sweep(made, tmp_path / "out", jobs=0)
+
+
 def test_a_partial_run_is_done_again(tmp_path: Path) -> None:
     write(tmp_path, GREEDY, "endless.toml")
     made = Sweep.from_table({"sweep": {"scenario": "endless.toml"}}, tmp_path)
