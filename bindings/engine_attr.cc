@@ -89,6 +89,7 @@ void read_rtr_part(DictReader& r, engine::QpAttr& a) {
   r.read("cap", a.cap);
   r.read("trimming", a.trimming);
   r.read("sack_bytes", a.sack_bytes);
+  r.read("extra_sacks", a.extra_sacks);
   r.read("sack_timer_ns", a.sack_timer);
   r.read("rq_empty_grace_ns", a.rq_empty_grace);
 }
@@ -221,6 +222,7 @@ nb::dict to_dict(const engine::QpAttr& a) {
   put(d, "cap", a.cap);
   put(d, "trimming", a.trimming);
   put(d, "sack_bytes", a.sack_bytes);
+  put(d, "extra_sacks", a.extra_sacks);
   put(d, "sack_timer_ns", a.sack_timer);
   put(d, "rq_empty_grace_ns", a.rq_empty_grace);
   put(d, "sq_psn", a.sq_psn);

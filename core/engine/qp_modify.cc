@@ -63,6 +63,7 @@ void Qp::merge(const QpAttr& a) {
   take(attr_.cap, a.cap);
   take(attr_.trimming, a.trimming);
   take(attr_.sack_bytes, a.sack_bytes);
+  take(attr_.extra_sacks, a.extra_sacks);
   take(attr_.sack_timer, a.sack_timer);
   take(attr_.rq_empty_grace, a.rq_empty_grace);
   take(attr_.sq_psn, a.sq_psn);
@@ -208,6 +209,7 @@ Errno Qp::to_rtr(Instant now) {
   r.trim_nack = true;      // we always generate them; the peer asks for trimming only if its fabric trims
   r.service_time = false;  // D-18: off by default
   if (attr_.sack_bytes) r.sack_bytes = *attr_.sack_bytes;
+  r.extra_sacks = attr_.extra_sacks.value_or(true);
   if (attr_.sack_timer) r.sack_timer = *attr_.sack_timer;
   if (attr_.rq_empty_grace) r.rq_empty_grace = *attr_.rq_empty_grace;
   r.max_recv_wr = init_.max_recv_wr;
@@ -327,11 +329,11 @@ Errno Qp::modify_live(Instant now, const QpAttr& a) {
   const bool other = rest.access_flags || rest.ev_set || rest.ev_count || rest.ev_table || rest.ev_policy ||
                      rest.ev_run || rest.cc_algorithm || rest.cc_config || rest.ev_profile_id ||
                      rest.cc_profile_id || rest.dest_qpn || rest.rq_psn || rest.path_mtu || rest.peer_ports ||
-                     rest.max_wimm_dest || rest.cap || rest.trimming || rest.sack_bytes || rest.sack_timer ||
-                     rest.rq_empty_grace || rest.sq_psn || rest.timeout || rest.linear_cnt || rest.exp_cnt ||
-                     rest.max_wimm || rest.hold_time || rest.min_ack_timeout || rest.reorder_min_time ||
-                     rest.base_rtt || rest.max_cwnd || rest.delay_mark || rest.fixed_reverse_ev ||
-                     rest.reverse_probe_min || rest.fast_loss;
+                     rest.max_wimm_dest || rest.cap || rest.trimming || rest.sack_bytes || rest.extra_sacks ||
+                     rest.sack_timer || rest.rq_empty_grace || rest.sq_psn || rest.timeout ||
+                     rest.linear_cnt || rest.exp_cnt || rest.max_wimm || rest.hold_time ||
+                     rest.min_ack_timeout || rest.reorder_min_time || rest.base_rtt || rest.max_cwnd ||
+                     rest.delay_mark || rest.fixed_reverse_ev || rest.reverse_probe_min || rest.fast_loss;
   if (other) return EINVAL;
   if (a.mpr_dest && !attr_.cap.value_or(0)) return EINVAL;  // shrinking unannounced would strand packets
   merge(a);

@@ -115,6 +115,9 @@ struct QpAttr {
   std::optional<uint16_t> max_wimm_dest;
   std::optional<uint32_t> cap;  // QP_CAP bits: trim nack unsupported 1, dynamic mpr 2, svc time unsupported 4
   std::optional<bool> trimming;  // fabric trims and the peer NACKs trims: use TRIMMABLE classes
+  // Several SACKs for one trigger when many packets are out of order (6.5); absent: yes, as software can
+  // afford it.
+  std::optional<bool> extra_sacks;
   std::optional<uint32_t> sack_bytes;
   std::optional<Duration> sack_timer, rq_empty_grace;
   // RTS

@@ -164,6 +164,7 @@ std::string MrcStack::bring_up(uint32_t host, const Link& link, const Link& back
   rtr.max_wimm_dest = config_.max_wimm;
   rtr.trimming = config_.trimming;
   rtr.sack_bytes = config_.sack_bytes;
+  rtr.extra_sacks = false;  // a NIC answers a trigger with one packet
   rtr.fixed_reverse_ev = config_.fixed_reverse_ev;
   rtr.peer_ports.emplace();
   Ps rtt = 0;
