@@ -9,7 +9,7 @@ from softmrc.sim.workload import GREEDY
 
 
 def test_answers_do_not_eat_the_line() -> None:
-    """Hundreds of packets out of order, one in four marked: a NIC still sends one SACK a trigger, not one a window of 64."""
+    """Hundreds of packets out of order, many marked: a NIC still sends one SACK a trigger, not one a window of 64."""
     hosts, racks = 32, 4
     builder = Builder()
     sources = list(range(hosts))
