@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softmrc.device.base import Resource, refusals
+from softmrc.device.base import Resource, end_block, refusals
 from softmrc.device.interfaces import Interface, host_interfaces
 from softmrc.device.pump import EventQueue, Pump, Wakeup
 from softmrc.device.registry import Device, OpenDevice, ProfileUse, device
@@ -17,6 +17,7 @@ __all__ = [
     "Resource",
     "Wakeup",
     "device",
+    "end_block",
     "host_interfaces",
     "refusals",
 ]

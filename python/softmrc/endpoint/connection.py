@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from types import TracebackType
 
+from softmrc.device import end_block
 from softmrc.endpoint.link import Link
 from softmrc.endpoint.mailbox import Kind
 from softmrc.endpoint.region import Region, RemoteWindow
@@ -196,7 +197,7 @@ class Connection(Link):
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
         """Close, or abort when an error leaves the block."""
-        self.close() if kind is None else self.abort()
+        end_block(self.close if kind is None else self.abort, error)
 
     async def __aenter__(self) -> Connection:
         """Enter: nothing to do."""
@@ -206,4 +207,4 @@ class Connection(Link):
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
         """Close, or abort when an error leaves the block."""
-        await asyncio.to_thread(self.close if kind is None else self.abort)
+        await asyncio.to_thread(end_block, self.close if kind is None else self.abort, error)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Unpack
 
-from softmrc.device import host_interfaces
+from softmrc.device import end_block, host_interfaces
 from softmrc.endpoint.address import Plane
 from softmrc.endpoint.connection import Connection
 from softmrc.endpoint.dial import dial
@@ -313,17 +313,27 @@ class Endpoint:
     def close(self) -> None:
         """Close every connection and listener in good order, then the sockets. Idempotent.
 
-        A peer that does not acknowledge in time is given up; `Connection.close` says so, this does not.
+        A peer that does not acknowledge in time is given up; `Connection.close` says so, this does not. Writes
+        that are not done by then fail with PeerError; regions are released.
         """
         if self._closed or self.hub.forked():
             return
-        for listener in list(self.hub.listeners):
-            listener.close()
-        _close_together(self.hub.connections())
-        self._closed = True
-        self.hub.stop()
-        self.ctx.close()
-        _open_endpoints.discard(self)
+        try:
+            for listener in list(self.hub.listeners):
+                listener.close()
+            _close_together(self.hub.connections())
+        finally:
+            self._closed = True
+            self._free()
+
+    def _free(self) -> None:
+        """Stop the thread and give everything back, whatever fails on the way."""
+        with contextlib.ExitStack() as last_to_first:
+            last_to_first.callback(_open_endpoints.discard, self)
+            last_to_first.callback(self.ctx.close)
+            self.hub.stop()
+            for conn in self.hub.connections():  # came up while the others were closing
+                conn._drop(PeerError(f"the endpoint of the connection to {conn.peer} was closed"))
 
     async def aclose(self) -> None:
         """`close` without blocking the loop."""
@@ -336,8 +346,8 @@ class Endpoint:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Close."""
-        self.close()
+        """Close; an error that leaves the block stays the one that is seen."""
+        end_block(self.close, error)
 
     async def __aenter__(self) -> Endpoint:
         """Enter: nothing to do."""
@@ -346,8 +356,8 @@ class Endpoint:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Close."""
-        await self.aclose()
+        """Close; an error that leaves the block stays the one that is seen."""
+        await asyncio.to_thread(end_block, self.close, error)
 
 
 _PLANE_FIELDS = ("address", "udp_port", "up", "flow_labels", "mtu", "rcvbuf", "sndbuf")
@@ -374,5 +384,6 @@ def _close_quietly(conn: Link) -> None:
 @atexit.register
 def _close_all() -> None:
     """Linger for what a finished program has sent (B06); nothing survives the interpreter."""
-    for ep in list(_open_endpoints):
-        ep.close()
+    with contextlib.ExitStack() as each:
+        for ep in list(_open_endpoints):
+            each.callback(ep.close)

@@ -7,6 +7,7 @@ splitting and order of writes to `outbox.py`, mailbox rules to `mailbox.py`. The
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -260,12 +261,11 @@ class Link:
         finished += [(transfer, lost) for transfer in self._mailbox.fail()]
         for inbox in (self._notes, self._mails, self._windows):
             inbox.end(self._error if isinstance(self._error, PeerError) else lost)
-        self._final = self._snapshot()
+        with contextlib.suppress(MrcError):  # it may be the device that failed
+            self._final = self._snapshot()
         for qp in (self._data, self._mail):
-            try:
+            with contextlib.suppress(VerbsError):
                 qp.to_err()
-            except VerbsError:
-                continue
         self._changed.notify_all()
 
     def _on_bye(self, reason: Any) -> None:
@@ -381,20 +381,19 @@ class Link:
         self._drop(PeerError(f"the connection to {self.peer} was aborted on this end"))
 
     def _drop(self, why: PeerError) -> None:
-        """Free everything now. Idempotent."""
-        with self._lock:
-            if self._state == "closed":
-                return
-            finished: _Finished = []
-            if self._state != "failed":
+        """Free everything now, queue pairs before what they use. Idempotent."""
+        finished: _Finished = []
+        try:
+            with self._lock, contextlib.ExitStack() as last_to_first:
+                if self._state == "closed":
+                    return
+                for free in (self._exposed.release, self._cq.close):
+                    last_to_first.callback(free)
+                last_to_first.callback(self._ep.hub.forget, self._cq, self.qp_numbers)
+                for free in (self._mailbox.close, self._outbox.release, self._mail.close, self._data.close):
+                    last_to_first.callback(free)
                 self._fail(why, finished)
-            self._state = "closed"
-            self._data.close()
-            self._mail.close()
-            self._outbox.release()
-            self._mailbox.close()
-            self._cq.close()
-            self._exposed.release()
-        self._ep.hub.forget(self._cq, (self._data.qp_num, self._mail.qp_num))
-        for transfer, error in finished:
-            transfer._finish(error)
+                self._state = "closed"
+        finally:
+            for transfer, error in finished:
+                transfer._finish(error)

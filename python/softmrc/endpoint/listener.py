@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from softmrc.device import end_block
 from softmrc.endpoint.connection import Connection
 from softmrc.endpoint.exchange import TcpExchange
 from softmrc.endpoint.handshake import BUSY, Handshake
@@ -184,7 +185,7 @@ class Listener:
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
         """Close."""
-        self.close()
+        end_block(self.close, error)
 
     async def __aenter__(self) -> Listener:
         """Enter: nothing to do."""
@@ -194,7 +195,7 @@ class Listener:
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
         """Close."""
-        await asyncio.to_thread(self.close)
+        await asyncio.to_thread(end_block, self.close, error)
 
 
 def _framed_busy() -> bytes:

@@ -73,6 +73,7 @@ class Outbox:
                 region.close()
             raise
         transfer = Transfer(size)
+        transfer._reads = region  # alive until done, whatever becomes of the caller's references
         if region is not None and not isinstance(data, Region):
             self._memory.add(region)
             transfer._cleanup = lambda: self._let_go(region)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any
 
+from softmrc.device import end_block
 from softmrc.errors import UsageError
 from softmrc.verbs import MR
 
@@ -47,7 +48,10 @@ class RemoteWindow:
 
 
 class Region:
-    """Memory registered with an endpoint; the buffer is kept alive until `release`."""
+    """Memory registered with an endpoint; the buffer is kept alive until `release`.
+
+    A region that nobody refers to any more is released by itself, after the last transfer that reads it.
+    """
 
     def __init__(self, mr: MR, writable: bool) -> None:
         """Wrap a memory region; use `Endpoint.register` or `Connection.register` to get one."""
@@ -95,8 +99,8 @@ class Region:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Release."""
-        self.release()
+        """Release; an error that leaves the block stays the one that is seen."""
+        end_block(self.release, error)
 
 
 class Exposed:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from softmrc.endpoint.inbox import resolve
+from softmrc.verbs import MR
 
 __all__ = ["Transfer"]
 
@@ -22,6 +23,7 @@ class Transfer:
         self._future: concurrent.futures.Future[int] = concurrent.futures.Future()
         self._parts = 0
         self._cleanup: Callable[[], None] | None = None
+        self._reads: MR | None = None
 
     @property
     def length(self) -> int:
@@ -89,10 +91,13 @@ class Transfer:
         """Give memory back, then tell everybody. Called once, with no lock held."""
         if self._future.done():
             return
-        if self._cleanup is not None:
-            self._cleanup()
+        self._reads = None
+        try:
+            if self._cleanup is not None:
+                self._cleanup()
+        finally:
             self._cleanup = None
-        if error is None:
-            self._future.set_result(self._length)
-        else:
-            self._future.set_exception(error)
+            if error is None:
+                self._future.set_result(self._length)
+            else:
+                self._future.set_exception(error)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from softmrc._core import NetDriver
 from softmrc.device import Device, EventQueue, Pump, Resource, Wakeup, device, refusals
-from softmrc.errors import UsageError
+from softmrc.errors import UsageError, VerbsError
 from softmrc.verbs.enums import MrcCap
 from softmrc.verbs.impair import Rule
 from softmrc.verbs.structs import DeviceAttr, MrcDeviceAttr
@@ -159,6 +160,11 @@ class Context(Resource):
         """Return the counters of engine and driver."""
         with refusals("query statistics"):
             return dict(self.driver.stats())
+
+    def _close_child(self, child: Resource) -> None:
+        # Nothing outlives its device: what is still refused, because another thread uses it, goes with it.
+        with contextlib.suppress(VerbsError):
+            child.close()
 
     def _release(self) -> None:
         self.device.detach(self)
