@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from softmrc.sim.builder import Builder
-from softmrc.sim.config import Clos, Mrc, Transport
+from softmrc.sim.config import Clos, Fault, Mrc, Transport
 from softmrc.sim.htsim import parse_matrix
 from softmrc.sim.htsim_workload import matrix_workload
 from softmrc.sim.run import Outcome, simulate
@@ -44,6 +44,15 @@ def finished(work: Workload, transport: Transport | None = None) -> Outcome:
     assert outcome.stopped == "done"
     assert (outcome.tasks["status"] == 1).all()
     return outcome
+
+
+def test_bytes_delivered_are_those_asked_for_whatever_was_sent_again() -> None:
+    b = Builder()
+    b.sends(range(4), range(4, 8), 2_000_000)
+    lossy = [Fault(0, "link_loss", "p1", 0.05)]
+    out = run(b.build(hosts=8), Mrc(fast_loss=False), faults=lossy)
+    assert out.totals["spurious"] > 0  # copies did arrive
+    assert out.flows["delivered_bytes"].tolist() == [2_000_000] * 4
 
 
 def test_receiver_sender_and_others_hear_of_a_send() -> None:

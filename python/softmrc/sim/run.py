@@ -309,7 +309,7 @@ def simulate(
     slices = _Slices(run, begun, until_ns, wall_s, max_rss_mib)
     stopped = slices.go(progress)
     run.finish()
-    return _outcome(run, watch, stopped, seed, slices.elapsed(), list(workload.groups))
+    return _outcome(run, watch, stopped, seed, slices.elapsed(), list(workload.groups), workload.size)
 
 
 def _started(
@@ -345,7 +345,13 @@ def _started(
 
 
 def _outcome(
-    run: _core.SimRun, watch: _Watch, stopped: str, seed: int, wall_s: float, groups: list[str]
+    run: _core.SimRun,
+    watch: _Watch,
+    stopped: str,
+    seed: int,
+    wall_s: float,
+    groups: list[str],
+    size: NDArray[np.int64],
 ) -> Outcome:
     tasks, progress, events = run.tasks(), run.progress(), run.ev_events()
     return Outcome(
@@ -355,7 +361,7 @@ def _outcome(
         wall_s=wall_s,
         windows=progress["windows"],
         hops=progress["hops"],
-        flows={"delivered_bytes": tasks.pop("bytes"), "rtx": tasks.pop("rtx")},
+        flows={"delivered_bytes": _without_copies(tasks.pop("bytes"), size), "rtx": tasks.pop("rtx")},
         tasks=tasks,
         totals=run.totals(),
         links=run.links(),
@@ -370,6 +376,11 @@ def _outcome(
         pcap=run.pcap(),
         peak_rss_mib=rss_mib(),
     )
+
+
+def _without_copies(arrived: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bytes delivered of each task: MRC counts all that arrive, also what was sent again for nothing."""
+    return np.minimum(arrived, size) if arrived.size else arrived
 
 
 def shaped(flat: Mapping[str, NDArray[Any]], columns: Mapping[str, int]) -> dict[str, NDArray[Any]]:
