@@ -295,7 +295,12 @@ def test_attributes_of_the_driver_come_back_as_given(ends: tuple[End, End]) -> N
     planes = [PeerPlane(p["port"], p["address"], p["udp_port"]) for p in peer.ctx.planes]
     qp.to_init(QPAttr(qp_access_flags=WRITE_ACCESS))
     qp.to_rtr(QPAttr(dest_qp_num=peer.qp_num, rq_psn=1), None, SoftQPAttr(peer_planes=planes))
-    given = {"reverse_probe_min_ns": 25_000, "fast_loss": False, "extra_sacks": False, "delay_mark_ns": 30_000}
+    given = {
+        "reverse_probe_min_ns": 25_000,
+        "fast_loss": False,
+        "extra_sacks": False,
+        "delay_mark_ns": 30_000,
+    }
     driver.modify_qp(qp.qp_num, {"state": int(QPState.RTS), "sq_psn": 1, **given})
     back = driver.query_qp(qp.qp_num)
     assert given.items() <= back.items()
