@@ -19,10 +19,11 @@ WHY: dict[str, str] = {
         " at its upper end"
     ),
     "R9": (
-        "MRC: the 8 x 8 x 8 fabric is exactly full, and windows of 1.5 BDP keep its 100 Gb/s queues between "
-        "the marking and the trimming threshold. RoCE with 16 QPs: a step ends with its slowest QP, and "
-        "uniform hashing puts up to 1.3 times the mean on one of 64 uplinks; DCQCN's cuts of the common start"
-        " add to it. The ratios follow"
+        "RoCE with 16 QPs: a step ends with its slowest QP, and uniform hashing puts up to 1.3 times the "
+        "mean on one of 64 uplinks; DCQCN's cuts of the common start add to it. The ratio to MRC and the 16"
+        " MB size follow from these collisions. MRC, where it falls short: the 8 x 8 x 8 fabric is exactly "
+        "full, and windows of 1.5 BDP keep its 100 Gb/s queues between the marking and the trimming "
+        "threshold"
     ),
     "R10": (
         "RoCE: a lost packet costs one timer with 1 QP and with 16, but with 16 fewer packets are sent again;"
@@ -56,5 +57,9 @@ WHY: dict[str, str] = {
         "planes get equal packets, but what is trimmed on the short plane is repaired over the others, and "
         "NSCC, one window for all planes, hears of it in one SACK of eight: it does not come down to what the"
         " short plane carries. A flow on that plane alone is starved in the same way"
+    ),
+    "R23": (
+        "a few packets that only waited in a full last-hop queue, or whose NACK came late, are inferred "
+        "lost, and their EVs leave until the mistake is seen; no trim as such does that"
     ),
 }
