@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softmrc.cli.output import INCOMPLETE, INTERRUPTED, guard, need, note, put, put_json
+from softmrc.cli.output import INCOMPLETE, INTERRUPTED, fail, guard, need, note, put, put_json
 from softmrc.cli.sim_options import Json, MemoryLimit, Shown, WallLimit
 
 if TYPE_CHECKING:
@@ -66,8 +66,9 @@ def sweep(
             except KeyboardInterrupt:
                 interrupted = True
         if interrupted:
-            note(f"softmrc sim sweep: interrupted; the same command goes on with what {out} lacks")
-            raise typer.Exit(INTERRUPTED)
+            fail(
+                "sim sweep", f"interrupted; the same command goes on with what {out} lacks", INTERRUPTED, json
+            )
         failed = [row for row in rows if row["error"]]
         if json:
             put_json({"runs": len(rows), "failed": len(failed), "table": f"{out}/{TABLE}", "rows": rows})

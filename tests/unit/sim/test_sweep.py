@@ -205,6 +205,20 @@ def test_the_command(tmp_path: Path) -> None:
     assert (tmp_path / "o" / "sweep.svg").exists()
 
 
+def test_an_interrupted_command_says_so_to_programs_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("softmrc.sim.sweep.run_sweep", stopped)
+    write(tmp_path)
+    (tmp_path / "s.toml").write_text('[sweep]\nscenario = "small.toml"\n')
+    ran = CliRunner().invoke(app, ["sim", "sweep", str(tmp_path / "s.toml"), "--out", "o", "--json"])
+    assert ran.exit_code == 130
+    assert json.loads(ran.stdout)["error"].startswith("interrupted; the same command goes on")
+
+
 @pytest.mark.parametrize("name", ["mrc", "tcp:dctcp"])
 def test_the_frames_of_a_run_are_about_as_many_as_expected(tmp_path: Path, name: str) -> None:
     overrides = expanded(
