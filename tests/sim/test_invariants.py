@@ -62,7 +62,7 @@ def check_run(o: Outcome, w: Workload) -> None:
     slack = 9_500 * 8e9 / rates + int(o.fabric.link_delay_ns.max()) + 1_000
     assert (busy_ns <= o.sim_ns + slack).all()
     done = (o.tasks["status"] == DONE) & (w.kind == 0)
-    assert (o.flows["delivered_bytes"][done] >= w.size[done]).all()
+    assert (o.flows["delivered_bytes"][done] == w.size[done]).all()
     ready, posted, delivered, acked = (
         o.tasks[n][done] for n in ("ready_ns", "posted_ns", "delivered_ns", "acked_ns")
     )
