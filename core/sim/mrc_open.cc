@@ -150,7 +150,9 @@ std::string MrcStack::bring_up(uint32_t host, const Link& link, const Link& back
   init.access_flags = engine::Access::local_write | engine::Access::remote_write;
   const uint32_t planes = planes_of(host, link);
   init.ev_set = draw_evs(host, link.peer, planes, rng);
-  if (init.ev_set->active.empty()) return who + ": no path in any plane";
+  if (init.ev_set->active.empty())
+    return who + (config_.denylist ? ": no path in any plane that is up at the start (denylist)"
+                                   : ": no path in any plane");
   init.ev_policy = config_.policy;
   init.cc_algorithm = config_.cc;
   init.cc_config = config_.cc_config;
@@ -203,6 +205,12 @@ std::string MrcStack::open(const std::vector<Pair>& pairs) {
   const auto known = cc::algorithms();
   if (!config_.cc.empty() && std::find(known.begin(), known.end(), config_.cc) == known.end())
     return unknown("congestion control", config_.cc, known);
+  // Hashed EVs are a number of 8 bits beside 16 bits of entropy.
+  constexpr uint32_t kMostHashed = 256;
+  const uint32_t planes = env_.fabric.planes();
+  const auto share = [planes](uint32_t n) { return (n + planes - 1) / planes; };
+  if (env_.fabric.routing() == Routing::ecmp && share(config_.evs) + share(config_.backups) > kMostHashed)
+    return "mode ecmp: at most 256 EVs a plane, backups included";
   uint64_t qps = 0;
   for (const Pair& p : pairs) qps += 2ULL * p.qps;
   if (qps * kQpBytes > kMaxQpMemory)

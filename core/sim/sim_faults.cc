@@ -76,7 +76,8 @@ void Simulation::apply(const Event& e, uint32_t which) {
         p.corrupt_ppb = ppb;
         break;
       case FaultKind::link_rate:
-        p.per_byte = static_cast<ByteTime>(static_cast<double>(p.full_per_byte) / f.value);
+        // A slow link may become slower than the fixed point can say.
+        p.per_byte = static_cast<ByteTime>(std::min(static_cast<double>(p.full_per_byte) / f.value, 0x1p62));
         break;
       default:
         set_link(2 * f.target + dir, up);

@@ -359,3 +359,30 @@ def test_an_interrupt_leaves_a_partial_outcome() -> None:
     o = simulate(Clos(**FABRIC), shifted(1 << 26), MRC, progress=stop)
     assert seen
     assert o.stopped == "interrupted" or not o.partial
+
+
+def test_more_hashed_evs_than_numbers_are_refused() -> None:
+    builder = Builder()
+    builder.sends([0], [4], [1_000])
+    with pytest.raises(UsageError, match="at most 256 EVs a plane"):
+        simulate(
+            Clos(hosts=8, planes=1, hosts_per_t0=4, t1_per_plane=4),
+            builder.build(),
+            Mrc(mode="ecmp", evs=256, backups=8),
+        )
+
+
+def test_a_slow_link_may_become_slower_than_anything() -> None:
+    builder = Builder()
+    builder.sends([0], [4], [1_000])
+    seen = simulate(
+        Clos(hosts=8, planes=1, hosts_per_t0=4, t1_per_plane=4, host_gbps=1e-6),
+        builder.build(),
+        Mrc(),
+        faults=[Fault(0, "link_rate", "h4.p1", value=1.1e-6)],
+        until_ns=10**9,
+        check=True,
+    )
+    assert seen.stopped == "until"
+    assert seen.tasks["delivered_ns"][0] == -1
+    assert seen.totals["violations"] == 0
