@@ -125,8 +125,7 @@ engine::EvSetSpec MrcStack::draw_evs(uint32_t src, uint32_t dst, uint32_t usable
     if (active == 0) continue;
     if (env_.fabric.routing() == Routing::ecmp) {
       paths.clear();
-      for (uint32_t i = 0; i < active + backup; ++i)
-        paths.push_back((i << 16) | (0xC000 + rng.below(0x4000)));
+      for (uint32_t i = 0; i < active + backup; ++i) paths.push_back((i << 12) | rng.below(0x1000));
     } else {
       draw_plane(src, dst, plane, active + backup, rng, paths);
     }
@@ -205,12 +204,12 @@ std::string MrcStack::open(const std::vector<Pair>& pairs) {
   const auto known = cc::algorithms();
   if (!config_.cc.empty() && std::find(known.begin(), known.end(), config_.cc) == known.end())
     return unknown("congestion control", config_.cc, known);
-  // Hashed EVs are a number of 8 bits beside 16 bits of entropy.
-  constexpr uint32_t kMostHashed = 256;
+  // Hashed EVs are a number of 12 bits above 12 bits of chance.
+  constexpr uint32_t kMostHashed = 1u << 12;
   const uint32_t planes = env_.fabric.planes();
   const auto share = [planes](uint32_t n) { return (n + planes - 1) / planes; };
   if (env_.fabric.routing() == Routing::ecmp && share(config_.evs) + share(config_.backups) > kMostHashed)
-    return "mode ecmp: at most 256 EVs a plane, backups included";
+    return "mode ecmp: at most 4096 EVs a plane, backups included";
   uint64_t qps = 0;
   for (const Pair& p : pairs) qps += 2ULL * p.qps;
   if (qps * kQpBytes > kMaxQpMemory)

@@ -364,11 +364,11 @@ def test_an_interrupt_leaves_a_partial_outcome() -> None:
 def test_more_hashed_evs_than_numbers_are_refused() -> None:
     builder = Builder()
     builder.sends([0], [4], [1_000])
-    with pytest.raises(UsageError, match="at most 256 EVs a plane"):
+    with pytest.raises(UsageError, match="at most 4096 EVs a plane"):
         simulate(
             Clos(hosts=8, planes=1, hosts_per_t0=4, t1_per_plane=4),
             builder.build(),
-            Mrc(mode="ecmp", evs=256, backups=8),
+            Mrc(mode="ecmp", evs=4096, backups=8),
         )
 
 
