@@ -66,9 +66,8 @@ def sweep(
             except KeyboardInterrupt:
                 interrupted = True
         if interrupted:
-            fail(
-                "sim sweep", f"interrupted; the same command goes on with what {out} lacks", INTERRUPTED, json
-            )
+            why = f"interrupted; the same command goes on with what {out} lacks"
+            fail("sim sweep", why, INTERRUPTED, json)
         failed = [row for row in rows if row["error"]]
         if json:
             put_json({"runs": len(rows), "failed": len(failed), "table": f"{out}/{TABLE}", "rows": rows})
