@@ -105,7 +105,8 @@ def judge(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
         shown("first EV out, us after, median", float(np.median([r["first_bad_us"] for r in runs]))),
         shown("queue drops", fabric["drops_queue"] + last["drops_queue"], "0"),
     ]
-    ours = f"no EV blamed for {fabric['trims'] + last['trims_last_hop']} trims; last packet {slowest:.0f} us after"
+    trims, blamed = fabric["trims"] + last["trims_last_hop"], fabric["ev_bad"] + last["ev_bad"]
+    ours = f"{blamed} EVs blamed over {trims} trims; last packet on a dead path {slowest:.0f} us after"
     return Verdict(
         checks, ours, "SKIP states are not recorded; what is judged is that no trim leads to ASSUMED_BAD"
     )
