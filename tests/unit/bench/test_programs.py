@@ -133,18 +133,12 @@ def test_interruption_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch) -
     assert "4 beside 2 Gbit/s" in text.stdout
 
 
-def runs(pid: int) -> bool:
-    """Whether a process is there and is more than an entry that nobody has fetched yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def test_programs_die_with_their_owner() -> None:
     owner = (
         "import sys, time\nfrom softmrc.bench.proc import Program\n"
-        "p = Program(None, [sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "child = 'import time; print(\"up\", flush=True); time.sleep(60)'\n"
+        "p = Program(None, [sys.executable, '-c', child])\n"
+        "p.await_line('up')\n"  # only then has setpriv said what is to happen
         "print(p.pid, flush=True)\ntime.sleep(60)"
     )
     with Program(None, python(owner)) as p:
@@ -154,6 +148,6 @@ def test_programs_die_with_their_owner() -> None:
         p._child.kill()
         p._child.wait()
     deadline = time.monotonic() + 5
-    while runs(child) and time.monotonic() < deadline:
+    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert not runs(child)
+    assert not Path(f"/proc/{child}").exists()
