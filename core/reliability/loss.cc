@@ -32,7 +32,10 @@ bool LossDetector::overtaken(const SentRecord& oldest, base::Instant now, const 
   const int64_t capped = t.max_wnd > 0 ? std::min(scaled, t.max_wnd) : scaled;
   const int64_t volume = std::max(capped, c_.full_packet * c_.min_packets) * tolerance_;
   const base::Duration age = now - oldest.tx_time;
-  if (resolved_ - oldest.bytes_before >= volume && age >= c_.min_time * tolerance_) return true;
+  // Where congestion trims, only time tells: a small window is overtaken by what took another path past one
+  // queue.
+  if (!c_.queues_seen && resolved_ - oldest.bytes_before >= volume && age >= c_.min_time * tolerance_)
+    return true;
   // (b) by time; without any RTT knowledge there is no scale to judge by.
   if (t.base_rtt.ns <= 0 && t.srtt.ns <= 0 && c_.min_time.ns <= 0) return false;
   return newest_arrived_ - oldest.tx_time > window(t) && age > t.srtt + t.target_delay && age > c_.min_time;

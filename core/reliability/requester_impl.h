@@ -41,7 +41,7 @@ struct Requester::Impl {
   void note_late_original(const SackView& s, Effects& out);
   void note_spurious(Instant now, uint32_t n);
   void update_mpr(const SackView& s, int64_t cack);
-  void infer_losses(Instant now, Effects& out);
+  void infer_losses(Instant now, int64_t window, Effects& out);
   void declare_lost(int64_t seq, LossCause cause, Effects& out);
   void charge_refusal(Instant now, int64_t seq, Effects& out);
   void watch_oldest_message(Instant now);

@@ -174,7 +174,7 @@ void Requester::Impl::on_sack(Instant now, const SackView& s, Effects& out) {
   }
   note_spurious(now, out.spurious - spurious_before);
   after_feedback(now, unack_before, out);
-  infer_losses(now, out);
+  infer_losses(now, base, out);
 }
 
 void Requester::Impl::note_spurious(Instant now, uint32_t n) {
@@ -220,10 +220,12 @@ void Requester::Impl::declare_lost(int64_t seq, LossCause cause, Effects& out) {
   win.queue(seq, Instant{});
 }
 
-void Requester::Impl::infer_losses(Instant now, Effects& out) {
+// Only what this SACK's own window says is missing: where much is out of order, windows take turns, and about
+// the others the last news may be older than the packets.
+void Requester::Impl::infer_losses(Instant now, int64_t window, Effects& out) {
   if (!cfg.fast_loss) return;
   for (int64_t head = win.oldest_sent(); head != SentWindow::kNone; head = win.oldest_sent()) {
-    if (!loss.overtaken(win.at(head), now, timing)) return;
+    if (head < window || head >= window + 64 || !loss.overtaken(win.at(head), now, timing)) return;
     declare_lost(head, LossCause::inferred, out);
   }
 }
@@ -311,7 +313,6 @@ void Requester::Impl::on_transport_ack(Instant now, Psn psn, uint8_t syndrome, E
     win.shrink();
     msgs.trim();
   }
-  infer_losses(now, out);
 }
 
 // Only the plane that was probed: low delay there says nothing about a queue, or a socket, of another one.

@@ -190,6 +190,38 @@ TEST_CASE("loss: where queues are seen, rule (b) waits for the longest of late")
   }
 }
 
+TEST_CASE("loss: where queues are seen, being overtaken by volume says nothing") {
+  for (const bool seen : {false, true}) {
+    RequesterConfig c = config();
+    c.queues_seen = seen;
+    Requester r(c);
+    Timing t = test_timing();
+    t.cwnd = 2000;  // rule (a): five packets
+    r.set_timing(t);
+    REQUIRE(r.post(write_of(1, 16 * 1024)) == 0);
+    send_spaced(r, at_us(0), 16, Duration::micros(1));
+    Effects e;
+    r.on_sack(at_us(20), hole_at(0, 0xFE, 7), e);
+    CHECK_EQ(e.losses.size(), seen ? 0u : 1u);
+  }
+}
+
+TEST_CASE("loss: a SACK judges only the packets of its own window") {
+  Requester r(config());
+  Timing t = test_timing();
+  t.cwnd = t.max_wnd = 1'000'000;
+  r.set_timing(t);
+  REQUIRE(r.post(write_of(1, 128 * 1024)) == 0);
+  send_spaced(r, at_us(0), 128, Duration::micros(1));
+  Effects e;
+  // The window above says a lot about its own packets, and nothing about packet 0.
+  r.on_sack(at_us(140), simple_sack(Psn(0) - 1, Psn(64), ~uint64_t{0}, Psn(127)), e);
+  CHECK(e.losses.empty());
+  r.on_sack(at_us(141), hole_at(0, ~uint64_t{1}, 63), e);
+  REQUIRE(e.losses.size() == 1);
+  CHECK_EQ(e.losses[0].psn.value, 0u);
+}
+
 TEST_CASE("RTT: the peak is that of the last 32 to 64 samples") {
   RttEstimator r;
   CHECK_EQ(r.peak().ns, 0);
