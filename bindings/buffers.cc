@@ -77,8 +77,11 @@ class DlpackBuffer final : public HeldBuffer {
       expect *= static_cast<int64_t>(a.shape(i));
     }
     for (size_t i = 0; i < a.ndim(); ++i) {
-      shape += (i == 0 ? "" : ", ") + std::to_string(a.shape(i));
-      strides += (i == 0 ? "" : ", ") + std::to_string(a.stride(i));
+      const char* comma = i == 0 ? "" : ", ";
+      shape += comma;
+      shape += std::to_string(a.shape(i));
+      strides += comma;
+      strides += std::to_string(a.stride(i));
     }
     if (!contiguous)
       refuse("the array is not contiguous: shape " + shape + "), strides " + strides +

@@ -15,7 +15,8 @@ namespace {
 constexpr uint32_t kFull = 4096 + 52 + kWireOverhead;  // 4,234 bytes on the wire
 
 // Ports that a frame takes from its NIC on, as the switches decide; empty: it does not arrive.
-std::vector<PortId> travel(const Fabric& fabric, Frame f) {
+std::vector<PortId> travel(const Fabric& fabric, const Frame& sent) {
+  Frame f = sent;
   std::vector<PortId> out = {fabric.nic_port(f.src, f.plane)};
   for (int hops = 0; hops < 10; ++hops) {
     const Hop h = fabric.next(out.back(), f);
