@@ -101,7 +101,6 @@ class Qp final : private reliability::Placement {
   [[nodiscard]] const ev::EvTable* table() const { return table_.get(); }
   [[nodiscard]] Status error_cause() const { return error_cause_; }
   [[nodiscard]] const std::vector<PeerPort>& peer_ports() const { return peers_; }
-  [[nodiscard]] Duration stats_srtt() const { return rtt_.srtt(); }
   [[nodiscard]] uint32_t usable_ports() const { return usable_ports_; }
 
  private:

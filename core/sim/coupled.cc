@@ -205,11 +205,4 @@ void Coupled::close(Ps now) {
   }
 }
 
-size_t Coupled::memory_bytes() const {
-  size_t n = ingress_.capacity() * sizeof(Ingress) + active_.capacity() + waiting_.capacity();
-  for (const State& s : states_)
-    n += sizeof s + s.in.capacity() * sizeof(In) + s.active.capacity() * sizeof(PortId);
-  return n;
-}
-
 }  // namespace mrc::sim

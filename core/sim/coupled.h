@@ -50,7 +50,6 @@ class Coupled {
   // What `in_port` can still deliver after xoff was crossed: two frames, the pause behind a frame, and what
   // is on the cable.
   [[nodiscard]] uint32_t headroom(PortId in_port) const;
-  [[nodiscard]] size_t memory_bytes() const;
 
  private:
   static constexpr uint32_t kMaxFrame = 9216 + 256;  // jumbo payload and headers

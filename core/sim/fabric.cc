@@ -106,11 +106,6 @@ std::optional<uint32_t> Fabric::t0_of(uint32_t host, uint8_t plane) const {
   return t0;
 }
 
-std::span<const PortId> Fabric::ports_of(uint32_t node) const {
-  const Switch& s = sw(node);
-  return {sw_ports_.data() + s.first, s.count};
-}
-
 uint32_t Fabric::path_count(uint32_t src, uint32_t dst, uint8_t plane) const {
   const auto a = t0_of(src, plane), b = t0_of(dst, plane);
   if (!a || !b) return 0;

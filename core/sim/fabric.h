@@ -71,8 +71,6 @@ class Fabric {
 
   [[nodiscard]] bool switch_up(uint32_t node) const { return switches_[node - hosts_].up; }
   void set_switch_up(uint32_t node, bool up) { switches_[node - hosts_].up = up; }
-  [[nodiscard]] std::span<const PortId> ports_of(
-      uint32_t node) const;  // egress ports of a switch, by neighbour uSID
   [[nodiscard]] std::optional<uint32_t> t0_of(uint32_t host, uint8_t plane) const;  // node
   [[nodiscard]] bool pfc() const { return pfc_xoff_ != 0; }
   [[nodiscard]] uint32_t pfc_xoff() const { return pfc_xoff_; }

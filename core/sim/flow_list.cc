@@ -32,26 +32,6 @@ uint32_t FlowTable::pick(uint32_t src, uint32_t dst, int32_t qp) {
   return first_[i] + 2 * q + back;
 }
 
-void watch_arrival(const Env& env, uint32_t host, uint8_t plane, uint32_t payload) {
-  Watch& w = env.watch;
-  if (plane >= 1 && plane <= w.plane_bytes.size()) w.plane_bytes[plane - 1u] += payload;
-  if (!w.host_bytes.empty()) w.host_bytes[host] += payload;
-}
-
-void watch_delivery(const Env& env, TaskId task, uint32_t payload) {
-  Watch& w = env.watch;
-  if (!w.flow_slot.empty() && w.flow_slot[task] >= 0)
-    w.flow_bytes[static_cast<size_t>(w.flow_slot[task])] += payload;
-  if (!w.group_bytes.empty()) w.group_bytes[static_cast<size_t>(env.tasks.spec().group[task])] += payload;
-  if (!w.task_bytes.empty()) w.task_bytes[task] += payload;
-}
-
-void watch_resend(const Env& env, TaskId task) {
-  Watch& w = env.watch;
-  if (!w.task_rtx.empty()) ++w.task_rtx[task];
-  ++w.rtx;
-}
-
 double port_bps(const Port& p) { return 8e12 * (1 << kByteTimeBits) / static_cast<double>(p.per_byte); }
 
 Ps base_rtt(const Fabric& fabric, uint32_t src, uint32_t dst, uint8_t plane, uint32_t data, uint32_t ack) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/stack.h"
+#include "sim/watch.h"
 
 namespace mrc::sim {
 
@@ -24,7 +25,6 @@ class FlowTable {
   // The flow of QP `qp`, with -1 the next one in turn; kNoFlow: there is none.
   uint32_t pick(uint32_t src, uint32_t dst, int32_t qp);
   static constexpr uint32_t back(uint32_t flow) { return flow ^ 1; }
-  [[nodiscard]] size_t memory_bytes() const { return pairs_.capacity() * (sizeof(Pair) + 12); }
 
  private:
   std::vector<Pair> pairs_;      // sorted
@@ -55,7 +55,6 @@ class FlowLinks {
     next_[flow] = kOut;
     return flow;
   }
-  [[nodiscard]] size_t memory_bytes() const { return next_.capacity() * sizeof(uint32_t); }
 
  private:
   static constexpr uint32_t kOut = UINT32_MAX - 1;
@@ -83,7 +82,6 @@ class HostTimers {
     heap_.pop_back();
     return true;
   }
-  [[nodiscard]] size_t memory_bytes() const { return heap_.capacity() * sizeof(Entry); }
 
  private:
   static bool later(const Entry& a, const Entry& b) {
@@ -92,11 +90,6 @@ class HostTimers {
   }
   std::vector<Entry> heap_;
 };
-
-// What somebody watches of a flow's data.
-void watch_arrival(const Env& env, uint32_t host, uint8_t plane, uint32_t payload);
-void watch_delivery(const Env& env, TaskId task, uint32_t payload);
-void watch_resend(const Env& env, TaskId task);
 
 // Wire rate of a port at the start of the run, bit/s.
 double port_bps(const Port& p);

@@ -34,7 +34,6 @@ class MessagePool {
     all_[i].next = free_;
     free_ = i;
   }
-  [[nodiscard]] size_t memory_bytes() const { return all_.capacity() * sizeof(Message); }
 
  private:
   std::vector<Message> all_;

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/bytes.h"
+#include "sim/watch.h"
 
 namespace mrc::sim {
 
@@ -132,16 +133,6 @@ void MrcStack::on_timer(Ps now, uint32_t host) {
   h.wants = h.planes;
 }
 
-void MrcStack::count_arrival(const Frame& f, uint32_t host) {
-  Watch& w = env_.watch;
-  w.plane_bytes[f.plane - 1u] += f.payload;
-  if (!w.host_bytes.empty()) w.host_bytes[host] += f.payload;
-  w.group_bytes[static_cast<size_t>(env_.tasks.spec().group[f.flow])] += f.payload;
-  if (!w.task_bytes.empty()) w.task_bytes[f.flow] += f.payload;
-  if (w.flow_slot.empty() || w.flow_slot[f.flow] < 0) return;
-  w.flow_bytes[static_cast<size_t>(w.flow_slot[f.flow])] += f.payload;
-}
-
 void MrcStack::receive(Ps now, uint32_t host, FrameId id) {
   Frame& f = env_.pool[id];
   wire::DatagramMeta m;
@@ -157,7 +148,10 @@ void MrcStack::receive(Ps now, uint32_t host, FrameId id) {
   size_t bytes = f.head_len;
   if (f.trim == Trim::none && f.payload > 0) {
     m.elided_payload = f.payload;
-    if (f.is_data) count_arrival(f, host);
+    if (f.is_data) {
+      watch_arrival(env_, host, f.plane, f.payload);
+      watch_delivery(env_, f.flow, f.payload);
+    }
   } else if (f.trim == Trim::none) {
     bytes += kIcrc;
   }
@@ -203,8 +197,7 @@ bool MrcStack::transmit(Ps now, uint32_t host, uint32_t free, Frame& out) {
     return true;
   }
   ++rtx_sent_;
-  ++env_.watch.rtx;
-  if (!env_.watch.task_rtx.empty()) ++env_.watch.task_rtx[out.flow];
+  watch_resend(env_, out.flow);
   return true;
 }
 
@@ -241,17 +234,6 @@ void MrcStack::add_totals(Totals& t) const {
       t.ev_probes += s.probes_tx;
     }
   }
-}
-
-size_t MrcStack::memory_bytes() const {
-  size_t sum = 0;
-  for (const Host& h : hosts_) {
-    sum += 8192 + h.links.size() * (sizeof(Link) + sizeof(Queue));
-    if (!h.endpoint || h.links.empty()) continue;
-    const auto r = h.endpoint->qp_stats(h.links[0].qpn);
-    if (r.ok()) sum += r.value().memory_bytes * h.links.size();
-  }
-  return sum;
 }
 
 }  // namespace mrc::sim

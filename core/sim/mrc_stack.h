@@ -59,7 +59,6 @@ class MrcStack {
     if (stage == 0) return base::prefetch(h);
     if (h.endpoint) h.endpoint->prefetch(stage - 1);
   }
-  [[nodiscard]] size_t memory_bytes() const;
 
  private:
   struct Link {                                       // one QP of a host
@@ -100,7 +99,6 @@ class MrcStack {
   void complete(Ps now, uint32_t host, const engine::Completion& c);
   [[nodiscard]] uint32_t link_of_qpn(const Host& h, uint32_t qpn) const;
   [[nodiscard]] base::IpAddr address(uint32_t host, uint8_t plane) const;
-  void count_arrival(const Frame& f, uint32_t host);
 
   Env& env_;
   MrcConfig config_;

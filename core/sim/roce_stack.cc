@@ -255,27 +255,6 @@ void RoceStack::ack_in(Ps now, uint32_t flow, uint64_t psn, bool nak) {
   ready(now, flow);
 }
 
-void RoceStack::add_totals(Totals& t) const {
-  t.data_packets += n_.data_packets;
-  t.data_packets_rtx += n_.data_packets_rtx;
-  t.data_bytes += n_.data_bytes;
-  t.control_packets += n_.control_packets;
-  t.rtx_inferred += n_.rtx_inferred;
-  t.rtx_timeout += n_.rtx_timeout;
-  t.timeouts += n_.timeouts;
-  t.spurious += n_.spurious;
-  t.nacks += n_.nacks;
-  t.qp_errors += n_.qp_errors;
-  t.cnps += n_.cnps;
-}
-
-size_t RoceStack::memory_bytes() const {
-  size_t n = table_.memory_bytes() + messages_.memory_bytes() + tx_.capacity() * sizeof(Tx) +
-             rx_.capacity() * sizeof(Rx) + rate_.capacity() * sizeof(DcqcnState) +
-             lines_.capacity() * sizeof(Lines) + data_links_.memory_bytes() + ack_links_.memory_bytes() +
-             cnp_links_.memory_bytes();
-  for (const HostTimers& h : timers_) n += h.memory_bytes() + sizeof h;
-  return n;
-}
+void RoceStack::add_totals(Totals& t) const { t.add(n_); }
 
 }  // namespace mrc::sim

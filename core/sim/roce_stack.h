@@ -29,7 +29,6 @@ class RoceStack {
   void on_port(Ps /*now*/, uint32_t /*host*/, uint8_t /*plane*/, bool /*up*/) {}
   void on_pause(Ps now, uint32_t host, uint8_t plane, bool paused);
   void add_totals(Totals& t) const;
-  [[nodiscard]] size_t memory_bytes() const;
 
   // Kinds of Frame::kind.
   enum class Kind : uint8_t { data, ack, nak, cnp };

@@ -290,9 +290,4 @@ void Simulation::finish() {
     ++violations_;
 }
 
-size_t Simulation::memory_bytes() const {
-  return fabric_.port_count() * sizeof(Port) + pool_.capacity() * sizeof(Frame) + tasks_.memory_bytes() +
-         hosts_->memory_bytes();
-}
-
 }  // namespace mrc::sim

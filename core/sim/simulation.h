@@ -71,7 +71,6 @@ class Simulation {
   [[nodiscard]] const Watch& watch() const { return watch_; }
   [[nodiscard]] const Fabric& fabric() const { return fabric_; }
   [[nodiscard]] const std::vector<PcapRecord>& pcap() const { return pcap_; }
-  [[nodiscard]] size_t memory_bytes() const;
 
  private:
   struct Event {

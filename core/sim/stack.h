@@ -71,7 +71,6 @@ class Hosts {
   virtual void add_totals(Totals& t) const = 0;
   // A hint before run(): stages 0, 1, 2, 3.
   virtual void prefetch(uint32_t host, int stage) const = 0;
-  [[nodiscard]] virtual size_t memory_bytes() const = 0;
 };
 
 template <typename S>
@@ -124,7 +123,6 @@ class HostsOf final : public Hosts {
   void prefetch(uint32_t host, int stage) const override {
     if constexpr (requires { stack_.prefetch(host, stage); }) stack_.prefetch(host, stage);
   }
-  [[nodiscard]] size_t memory_bytes() const override { return stack_.memory_bytes(); }
   S& stack() { return stack_; }
 
  private:

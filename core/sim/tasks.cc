@@ -138,9 +138,4 @@ void Tasks::on_failed(TaskId t, Ps) {
   finish(t, TaskStatus::failed);
 }
 
-size_t Tasks::memory_bytes() const {
-  const size_t n = count();
-  return n * (1 + 4 * 4 + 3 * 8 + 8 + 8 + 4 * 8 + 1 + 4) + w_.dep_idx.size() * 8;
-}
-
 }  // namespace mrc::sim

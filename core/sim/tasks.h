@@ -67,7 +67,6 @@ class Tasks {
     }
     cross_.clear();
   }
-  [[nodiscard]] size_t memory_bytes() const;
 
  private:
   struct Start {

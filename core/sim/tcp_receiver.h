@@ -34,9 +34,6 @@ class TcpReceiver {
   [[nodiscard]] uint64_t expected() const { return expected_; }
   // Most recently changed first; returns their number.
   size_t blocks(std::array<SackBlock, kSackBlocks>& out) const;
-  [[nodiscard]] size_t memory_bytes() const {
-    return ranges_.capacity() * sizeof(Range) + endings_.capacity() * sizeof(Ending);
-  }
 
  private:
   struct Range {

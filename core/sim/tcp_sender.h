@@ -61,7 +61,6 @@ class TcpSender {
   [[nodiscard]] Ps srtt() const { return srtt_; }
   // Segments that the network is thought to hold (RFC 6675: pipe).
   [[nodiscard]] uint64_t pipe() const { return next_ - una_ - sacked_ - lost_; }
-  [[nodiscard]] size_t memory_bytes() const { return ring_.capacity() * sizeof(Slot); }
 
  private:
   static constexpr uint32_t kNone = MessagePool::kNone;

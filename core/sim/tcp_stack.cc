@@ -326,26 +326,6 @@ bool TcpStack::transmit(Ps now, uint32_t host, uint32_t free, Frame& out) {
   return false;
 }
 
-void TcpStack::add_totals(Totals& t) const {
-  t.data_packets += n_.data_packets;
-  t.data_packets_rtx += n_.data_packets_rtx;
-  t.data_bytes += n_.data_bytes;
-  t.control_packets += n_.control_packets;
-  t.rtx_inferred += n_.rtx_inferred;
-  t.rtx_timeout += n_.rtx_timeout;
-  t.timeouts += n_.timeouts;
-  t.spurious += n_.spurious;
-  t.sacks += n_.sacks;
-  t.qp_errors += n_.qp_errors;
-}
-
-size_t TcpStack::memory_bytes() const {
-  size_t n = table_.memory_bytes() + messages_.memory_bytes() + lines_.capacity() * sizeof(Lines) +
-             data_links_.memory_bytes() + ack_links_.memory_bytes();
-  for (const Tx& t : tx_) n += sizeof t + t.tcp.memory_bytes();
-  for (const Rx& r : rx_) n += sizeof r + r.tcp.memory_bytes();
-  for (const HostTimers& h : timers_) n += sizeof h + h.memory_bytes();
-  return n;
-}
+void TcpStack::add_totals(Totals& t) const { t.add(n_); }
 
 }  // namespace mrc::sim

@@ -29,7 +29,6 @@ class TcpStack {
   void on_port(Ps /*now*/, uint32_t /*host*/, uint8_t /*plane*/, bool /*up*/) {}
   void on_pause(Ps now, uint32_t host, uint8_t plane, bool paused);
   void add_totals(Totals& t) const;
-  [[nodiscard]] size_t memory_bytes() const;
 
   enum class Kind : uint8_t { data, ack };  // of Frame::kind
   [[nodiscard]] const TcpSender& sender(uint32_t flow) const { return tx_[flow].tcp; }

@@ -18,10 +18,25 @@ struct Totals {
   uint64_t timer_stalls = 0;  // a timer that stayed due: a bug of the transport
   uint64_t cnps = 0, pfc_pauses = 0, pfc_pause_ps = 0;
   // fabric (summed over ports at the end, apart from these)
-  uint64_t drops_link = 0, drops_loss = 0, drops_corrupt = 0, drops_no_route = 0, drops_switch = 0,
-           drops_ev = 0;
+  uint64_t drops_link = 0, drops_loss = 0, drops_corrupt = 0, drops_no_route = 0, drops_switch = 0;
   uint64_t ecn_marks = 0, trims = 0, trims_last_hop = 0, drops_queue = 0;
   uint64_t frames_sent = 0, frames_delivered = 0, frames_queued = 0;
+
+  // What a transport counted.
+  void add(const Totals& o) {
+    data_packets += o.data_packets;
+    data_packets_rtx += o.data_packets_rtx;
+    data_bytes += o.data_bytes;
+    control_packets += o.control_packets;
+    rtx_inferred += o.rtx_inferred;
+    rtx_timeout += o.rtx_timeout;
+    timeouts += o.timeouts;
+    spurious += o.spurious;
+    nacks += o.nacks;
+    sacks += o.sacks;
+    qp_errors += o.qp_errors;
+    cnps += o.cnps;
+  }
 };
 
 // EV state change, for the timeline.

@@ -79,7 +79,6 @@ class Stack {
   void on_port(Ps now, uint32_t host, uint8_t plane, bool up) { notices.push_back({now, host, plane, up}); }
   void on_pause(Ps /*now*/, uint32_t /*host*/, uint8_t /*plane*/, bool /*paused*/) {}
   void add_totals(Totals& /*t*/) const {}
-  [[nodiscard]] size_t memory_bytes() const { return 0; }
 
   struct Notice {
     Ps at = 0;

@@ -107,12 +107,14 @@ def read_trace(path: str | Path) -> list[TraceNode]:
 
 
 def _from_messages(raw: bytes, path: Path) -> Iterator[TraceNode]:
+    from google.protobuf.message import DecodeError
+
     metadata, node_type = message_types()
     for number, (begin, end) in enumerate(_frames(raw, path)):
         made = metadata() if number == 0 else node_type()
         try:
             made.ParseFromString(raw[begin:end])
-        except Exception as e:  # protobuf's DecodeError; its class depends on the implementation
+        except DecodeError as e:
             raise UsageError(
                 f"{path}: message {number} at byte {begin} is no {type(made).__name__}: {e}"
             ) from None

@@ -90,18 +90,23 @@ def soup(words: list[str]) -> st.SearchStrategy[str]:
 @given(soup(WORDS))
 def test_words_of_a_matrix_in_any_order(text: str) -> None:
     try:
-        matrix_workload(parse_matrix(text, "a.cm"))
+        read = parse_matrix(text, "a.cm")
+        made = matrix_workload(read)
     except UsageError as e:
-        if not str(e).startswith("a.cm"):
-            pytest.fail(f"no file in {e}")
+        assert str(e).startswith("a.cm")
+        return
+    made.validate(read.nodes)
+    assert made.n >= 0
 
 
 @given(soup(TOPO))
 def test_words_of_a_topology_in_any_order(text: str) -> None:
     try:
-        parse_topology(text, "a.topo")
-    except UsageError:
+        read = parse_topology(text, "a.topo")
+    except UsageError as e:
+        assert "a.topo" in str(e)
         return
+    assert read is not None
 
 
 def trace() -> bytes:
@@ -126,9 +131,12 @@ def test_damaged_traces(changes: list[tuple[int, int]], end: int) -> None:
         for rank in range(2):
             (Path(folder) / f"job.{rank}.et").write_bytes(raw[: end % (2 * len(raw))] if rank else trace())
         try:
-            read_chakra(Path(folder) / "job").validate(2)
-        except UsageError:
+            work = read_chakra(Path(folder) / "job")
+            work.validate(2)
+        except UsageError as e:
+            assert str(e)
             return
+        assert work.n > 0
 
 
 VALUES = st.one_of(
@@ -192,9 +200,12 @@ def test_any_table_is_read_or_refused(table: str, given: dict[str, object]) -> N
     try:
         scenario = Scenario.from_tables(data)
         scenario.settings()
-        scenario.workload().validate(scenario.topology.hosts)
-    except UsageError:
+        work = scenario.workload()
+        work.validate(scenario.topology.hosts)
+    except UsageError as e:
+        assert str(e)
         return
+    assert work.n > 0
 
 
 @given(kind=st.sampled_from(KINDS), given=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=5))
@@ -205,6 +216,8 @@ def test_any_workload_is_made_or_refused(kind: str, given: dict[str, object]) ->
         "stop": {"until_ns": 5},
     }
     try:
-        Scenario.from_tables(data).workload()
-    except UsageError:
+        work = Scenario.from_tables(data).workload()
+    except UsageError as e:
+        assert str(e)
         return
+    assert work.n > 0

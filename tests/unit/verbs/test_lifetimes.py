@@ -42,6 +42,7 @@ def test_a_forgotten_region_is_given_back_with_its_queue_pair(ends: tuple[End, E
     left, memory = _forget_in_use(a, b)
     left.close()
     memory.append(0)
+    assert left.closed
 
 
 def test_a_forgotten_region_is_given_back_when_the_next_is_made(ends: tuple[End, End]) -> None:
