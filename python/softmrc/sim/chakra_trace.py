@@ -107,7 +107,7 @@ def read_trace(path: str | Path) -> list[TraceNode]:
 
 
 def _from_messages(raw: bytes, path: Path) -> Iterator[TraceNode]:
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     metadata, node_type = message_types()
     for number, (begin, end) in enumerate(_frames(raw, path)):
