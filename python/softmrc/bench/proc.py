@@ -56,6 +56,7 @@ class Program:
             self._errors.close()
             raise BenchError(f"{self.name}: {error.strerror}") from None
         self._output = b""
+        self._taken = 0  # bytes that next_json has handed out
 
     @property
     def pid(self) -> int:
@@ -117,6 +118,23 @@ class Program:
         try:
             return json.loads(text.splitlines()[-1] if last_line else text)
         except (IndexError, ValueError):
+            raise self._fail("printed no JSON") from None
+
+    def next_json(self, timeout: float) -> Any:
+        """Wait for the next line of output that nobody has asked for yet, and return its JSON.
+
+        Raises:
+            BenchError: it ended or kept silent, or the line is no JSON.
+        """
+        until = time.monotonic() + timeout
+        while b"\n" not in self._output[self._taken :]:
+            if not self._read(until):
+                raise self._fail("ended before it had said everything")
+        end = self._output.index(b"\n", self._taken)
+        line, self._taken = self._output[self._taken : end], end + 1
+        try:
+            return json.loads(line)
+        except ValueError:
             raise self._fail("printed no JSON") from None
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""`softmrc bench`: comparisons with what else this machine can run: transports, and simulators."""
+"""`softmrc bench`: comparisons with what else this machine can run: transports, collectives, simulators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from softmrc.cli.output import FAILED, INTERRUPTED, USAGE, fail, guard, note, put_json
+from softmrc.cli.bench_collectives import collectives
+from softmrc.cli.output import FAILED, INTERRUPTED, guard, note, put_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,13 +19,29 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-_SUBJECTS = ("transport", "sim")
+bench = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="""Measure softmrc beside what else this machine can run, in turn, and print the ratios.
+
+    \b
+    softmrc bench transport                     TCP, MPTCP, bare sockets: takes long
+    softmrc bench transport --quick             a few minutes
+    softmrc bench collectives                   torch's collectives, gloo in turn
+    softmrc bench sim                           the simulator's speed and memory
+
+    Exit codes: 0 every measured row meets its target, 1 one does not, 2 wrong use, 130 interrupted (what was
+    measured until then is printed).
+    """,
+)
 
 
-def bench(
-    subject: Annotated[str, typer.Argument(help="What to compare: transport or sim.")],
+@bench.command("transport")
+def transport(
     only: Annotated[str, typer.Option(help="Rows with commas between; all by default.")] = "",
-    repeat: Annotated[int | None, typer.Option(help="Pairs of runs a row; 5 by default, of sim 3.")] = None,
+    repeat: Annotated[int | None, typer.Option(help="Pairs of runs a row; 5 by default.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Length of a steady run; 3 by default.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quick: Annotated[
@@ -33,35 +50,20 @@ def bench(
     rows: Annotated[
         bool, typer.Option("--rows", help="List the rows and what this host lacks for them.")
     ] = False,
-    htsim: Annotated[str, typer.Option(help="sim: your own build of htsim_uec, run in turn.")] = "",
 ) -> None:
-    """Measure softmrc beside what else this machine can run, in turn, and print the ratios.
+    """Compare the transport with TCP, MPTCP and bare sockets on this machine.
 
     As root it builds networks of its own (namespaces) and takes them away again. Otherwise rows that can do so
-    run over loopback, and the rest is skipped with the reason. `sim` measures the simulator: permutations of 2 MB
-    flows at 400 Gb/s among 128 to 8,192 hosts, one core, each run a process of its own.
+    run over loopback, and the rest is skipped with the reason.
 
     \b
     softmrc bench transport                                 everything: takes long
     softmrc bench transport --quick                         a few minutes
     softmrc bench transport --only one_path_9000,latency_sleep --repeat 9
-    softmrc bench sim --htsim ~/uet-htsim/htsim/sim/datacenter/htsim_uec
-
-    Exit codes: 0 every measured row meets its target, 1 one does not, 2 wrong use, 130 interrupted (what was
-    measured until then is printed).
     """
     with guard("bench", json):
         from softmrc.bench.transport import choose
 
-        if subject not in _SUBJECTS:
-            fail("bench", f"no such comparison: {subject!r}; there is {', '.join(_SUBJECTS)}", USAGE, json)
-        if subject == "sim":
-            from softmrc.cli.bench_sim import bench_sim
-
-            bench_sim(only=only, repeat=repeat, quick=quick, rows=rows, htsim=htsim or None, json=json)
-            return
-        if htsim:
-            fail("bench", "--htsim belongs to `bench sim`", USAGE, json)
         chosen = choose([name.strip() for name in only.split(",") if name.strip()])
         if rows:
             _list(chosen, json)
@@ -79,6 +81,34 @@ def bench(
         raise typer.Exit(INTERRUPTED)
     if any(r.ok is False for r in results):
         raise typer.Exit(FAILED)
+
+
+@bench.command("sim")
+def sim(
+    only: Annotated[str, typer.Option(help="Cases with commas between; all by default.")] = "",
+    repeat: Annotated[int | None, typer.Option(help="Runs a case; 3 by default.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One run of the small cases: that it runs, not how fast.")
+    ] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="List the cases.")] = False,
+    htsim: Annotated[str, typer.Option(help="Your own build of htsim_uec, run in turn.")] = "",
+) -> None:
+    """Measure the simulator: speed, memory, completion times.
+
+    Permutations of 2 MB flows at 400 Gb/s among 128 to 8,192 hosts, one core, each run a process of its own.
+
+    \b
+    softmrc bench sim
+    softmrc bench sim --htsim ~/uet-htsim/htsim/sim/datacenter/htsim_uec
+    """
+    with guard("bench", json):
+        from softmrc.cli.bench_sim import bench_sim
+
+        bench_sim(only=only, repeat=repeat, quick=quick, rows=rows, htsim=htsim or None, json=json)
+
+
+bench.command("collectives")(collectives)
 
 
 def _list(chosen: Sequence[Row], json: bool) -> None:

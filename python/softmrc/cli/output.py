@@ -55,6 +55,8 @@ _EXTRA_OF = {
     "prometheus_client": "metrics",
     "pyarrow": "sim",
     "pyroute2": "bench",
+    "sklearn": "train",
+    "torch": "torch",
 }
 
 
