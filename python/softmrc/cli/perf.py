@@ -41,7 +41,10 @@ _Host = Annotated[
 ]
 _Planes = Annotated[
     str | None,
-    typer.Option(metavar="ADDR[,ADDR...]", help="Addresses, interfaces or prefixes here; none: by route."),
+    typer.Option(
+        metavar="ADDR[,ADDR...]", envvar="SOFTMRC_PLANES",
+        help="Addresses, interfaces or prefixes here; none: by route.",
+    ),
 ]
 _Port = Annotated[int, typer.Option("-p", "--port", min=0, max=65535, help="TCP port of set-up.")]
 _Op = Annotated[str, typer.Option(help="write, write_imm, lat (ping-pong) or idle.")]
@@ -143,9 +146,10 @@ def _ways(planes: str | None, host: str | None) -> tuple[list[str], list[str], l
     """Return our planes, the addresses they lead to (none: the server's order tells), and whom to dial."""
     from softmrc.device import host_interfaces
     from softmrc.endpoint.planes import expand_planes
-    from softmrc.transfer.addresses import local_address_for
+    from softmrc.transfer.addresses import local_address_for, named_host
 
-    routes = [local_address_for(h.strip()) for h in (host or "").split(",") if h.strip()]
+    hosts = [h.strip() for h in (host or "").split(",") if h.strip()]
+    routes = [local_address_for(address) for h in hosts for address in named_host(h)]
     targets = [remote for _, remote in routes]
     family = (6 if ":" in targets[0] else 4) if targets else None
     given = (

@@ -24,7 +24,10 @@ _Destination = Annotated[
     str | None, typer.Argument(metavar="DEST[,DEST...]", help="Where a receiver or server listens.")
 ]
 _Planes = Annotated[
-    str | None, typer.Option(metavar="ADDR[,ADDR...]", help="Local addresses; none: those of the routes.")
+    str | None,
+    typer.Option(
+        metavar="ADDR[,ADDR...]", envvar="SOFTMRC_PLANES", help="Local addresses; none: those of the routes."
+    ),
 ]
 _PeerPlanes = Annotated[
     str | None,

@@ -36,6 +36,7 @@ def recv(
         str,
         typer.Option(
             metavar="PLANE[,PLANE...]",
+            envvar="SOFTMRC_PLANES",
             help="Planes: addresses, interfaces (eth1,eth2), prefixes (10.1.0.0/16), exclusions (^docker0,lo).",
         ),
     ],

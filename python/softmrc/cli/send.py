@@ -36,6 +36,7 @@ def send(
         str | None,
         typer.Option(
             metavar="PLANE[,PLANE...]",
+            envvar="SOFTMRC_PLANES",
             help="Planes of this end: addresses, interfaces (eth1,eth2), prefixes (10.1.0.0/16), exclusions "
             "(^docker0,lo); none: by route to the receiver's.",
         ),

@@ -27,6 +27,7 @@ from softmrc.endpoint.planes import expand_planes, ipv6_is_off
 from softmrc.endpoint.region import Exposed, Region
 from softmrc.endpoint.setup import establish
 from softmrc.endpoint.stats import EndpointStats, PlaneStatus
+from softmrc.endpoint.steering import Steering, planes_of_host
 from softmrc.errors import MrcError, PeerError, UsageError, VerbsError
 from softmrc.types import Buffer
 from softmrc.verbs import MR, PD, Access, Context, Rule
@@ -56,9 +57,11 @@ class Endpoint:
         Args:
             planes: local addresses ("127.0.0.1", "fd00::1", "fe80::1%eth1"), interfaces ("eth1", "eth*"),
                 prefixes ("10.1.0.0/16"), exclusions ("^docker0,lo"), lists of these with commas, or `Plane`
-                objects; 1 to 31 in the end. `Endpoint.planes` tells what was chosen.
+                objects; 1 to 31 in the end. `Endpoint.planes` tells what was chosen. None: those that the
+                environment's SOFTMRC_PLANES names, as inside a host of a lab.
             udp_port: UDP port of every plane; 0: the kernel picks one each.
-            evs_per_plane: entropy values (paths) of each plane, 1 to 4096.
+            evs_per_plane: entropy values (paths) of each plane, 1 to 4096; in a known fabric more if it has more
+                paths, and the same number of each.
             seed: of the engine and of built-in impairments; None: from the operating system.
             name: shown to peers and in errors; None: host name and process id.
             knobs: see `Knobs`.
@@ -77,11 +80,13 @@ class Endpoint:
             raise UsageError("a name has at most 200 printable characters")
         if not 1 <= evs_per_plane <= 4096:
             raise UsageError(f"evs_per_plane is 1 to 4096, not {evs_per_plane}")
+        self.steering = Steering.of(self.knobs.fabric)
+        planes = planes or planes_of_host()
         chosen = expand_planes(planes, host_interfaces)
         if not 1 <= len(chosen) <= 31:
             raise UsageError("an endpoint has 1 to 31 planes, for instance Endpoint('127.0.0.1')")
         self._say_planes(planes, chosen)
-        wanted = [self._plane(p) for p in chosen]
+        wanted = [self.steering.plane(self._plane(p), evs_per_plane) for p in chosen]
         self.ctx = Context(
             self.knobs.device, wanted, seed=seed, evs_per_plane=evs_per_plane, udp_port=udp_port,
             rcvbuf=self.knobs.rcvbuf, sndbuf=self.knobs.sndbuf, impair_seed=seed,

@@ -125,11 +125,12 @@ class Hub:
                     conn._drain()
 
     def _on_event(self, event: dict[str, Any]) -> None:
+        conn = self._by_qpn.get(event.get("qpn", 0))
+        if event["kind"] == "ev_state" and conn is not None and conn.path_names:
+            event = {**event, "path": conn.path_names.get((event["plane"], event["ev"]), "")}
         self._events.append(event)
-        if event["kind"] == "qp_error":
-            conn = self._by_qpn.get(event["qpn"])
-            if conn is not None:
-                self.call_soon(conn._on_qp_error)
+        if event["kind"] == "qp_error" and conn is not None:
+            self.call_soon(conn._on_qp_error)
 
     def _tick(self) -> None:
         if self._stopped:

@@ -36,7 +36,8 @@ class KnobArgs(TypedDict, total=False):
     ev_policy: str
     ev_run: int
     cc_algorithm: str
-    trimming: bool
+    trimming: bool | None
+    fabric: str | None
     send_depth: int
     notification_depth: int
     keepalive: float
@@ -92,8 +93,12 @@ class Knobs:
     window holds few of those. 1 sprays packet by packet, at a higher CPU cost."""
     cc_algorithm: str = "uet-1.0-nscc"
     """Congestion control by name; "" for none."""
-    trimming: bool = False
-    """The fabric trims: use the TRIMMABLE classes towards peers that generate trim NACKs."""
+    trimming: bool | None = None
+    """The fabric trims: use the TRIMMABLE classes towards peers that generate trim NACKs. None: as the fabric file
+    says; without one, no."""
+    fabric: str | None = None
+    """Path of a fabric file (`softmrc.srv6`): towards peers of its plan EVs become uSID lists, spread evenly over all
+    paths. None: the file that the environment's SOFTMRC_FABRIC names, as inside a host of a lab; "": none."""
     send_depth: int = 128
     """Work requests a connection hands to the engine at a time; the rest waits in Python."""
     notification_depth: int = 1024

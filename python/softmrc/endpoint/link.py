@@ -11,7 +11,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from softmrc.endpoint.inbox import Inbox
@@ -20,7 +20,7 @@ from softmrc.endpoint.offer import Offer
 from softmrc.endpoint.outbox import Outbox
 from softmrc.endpoint.pathmtu import mtu_cause
 from softmrc.endpoint.region import Exposed, RemoteWindow
-from softmrc.endpoint.stats import ConnectionStats, Notification, PathStats
+from softmrc.endpoint.stats import ConnectionStats, Notification, path_table
 from softmrc.endpoint.transfer import Transfer
 from softmrc.errors import CompletionError, MrcError, PeerClosedError, PeerError, UsageError, VerbsError
 from softmrc.verbs import CQ, QP, WC, RecvWR, WCOpcode, WCStatus
@@ -61,7 +61,9 @@ class Link:
         self._offer, self._pairs, self._pmtu = peer, pairs, pmtu
         self._exposed = exposed
         self.qp_numbers = (data.qp_num, mail.qp_num)
-        """Of this end: for data, for messages."""
+        """Of this end: for data, mail."""
+        self.path_names: Mapping[tuple[int, int], str] = {}
+        """Ways through a known fabric, by plane and EV."""
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._outbox = Outbox(data, ep.pd, ep.knobs.send_depth)
@@ -69,8 +71,7 @@ class Link:
         self._error: MrcError | None = None
         self._bye_seen = self._bye_answered = self._bye_confirmed = False
         self._heard = self._spoke = time.monotonic()
-        self._noted = 0
-        self._too_big = ep.ctx.stats()["tx_too_big"]
+        self._noted, self._too_big = 0, ep.ctx.stats()["tx_too_big"]
         self._notes: Inbox[Notification] = Inbox(self._note_taken)
         self._mails: Inbox[bytes] = Inbox(self._mail_taken)
         self._windows: Inbox[RemoteWindow] = Inbox()
@@ -312,7 +313,7 @@ class Link:
             state=self._state,
             bytes_written=self._outbox.bytes_done,
             notifications=self._noted,
-            paths=tuple(PathStats(**p) for p in self._data.path_stats()),
+            paths=path_table(self._data.path_stats(), self.path_names),
             rtx=sum(v for k, v in counters.items() if k.startswith("tx.rtx_")),
             data_tx=counters["tx.data"],
             data_rx=counters["rx.data"],

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import random
 from typing import TYPE_CHECKING
 
 from softmrc.endpoint.address import explain_no_pair, pair_planes
+from softmrc.endpoint.bringup import receive_on, send_on
 from softmrc.endpoint.connection import Connection
 from softmrc.endpoint.exchange import Exchange
 from softmrc.endpoint.handshake import Handshake, Refused
@@ -17,19 +17,9 @@ from softmrc.endpoint.pathmtu import overhead, path_mtus
 from softmrc.endpoint.proof import PATH_MTU, PathMtuError, prove
 from softmrc.endpoint.region import Exposed, RemoteWindow
 from softmrc.endpoint.routes import source_toward
+from softmrc.endpoint.steering import Ways
 from softmrc.errors import MrcError, PeerError
-from softmrc.verbs import (
-    CQ,
-    QP,
-    Access,
-    MrcQPAttr,
-    PeerPlane,
-    QPAttr,
-    QPCap,
-    QPCapFlag,
-    QPInitAttr,
-    SoftQPAttr,
-)
+from softmrc.verbs import CQ, QP, QPCap, QPInitAttr
 
 if TYPE_CHECKING:
     from softmrc.endpoint.endpoint import Endpoint
@@ -37,8 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["HANDSHAKE_SECONDS", "establish"]
 
 HANDSHAKE_SECONDS = 5.0
-_MIN_CWND = 64 * 1024
-_MAIL_EVS_PER_PLANE = 4
 _log = logging.getLogger("softmrc.paths")
 
 
@@ -52,6 +40,7 @@ class _Ends:
         self.mailbox = Mailbox(ep.pd)
         depth = knobs.send_depth + knobs.notification_depth + SEND_DEPTH + RECV_DEPTH
         self.cq = CQ(ep.ctx, depth + 16, channel=ep.hub.channel)
+        self.ways = Ways()
         self.data = self._qp(knobs.send_depth, knobs.notification_depth)
         self.mail = self._qp(SEND_DEPTH, RECV_DEPTH)
 
@@ -88,81 +77,17 @@ class _Ends:
 
     def receive_from(self, peer: Offer, pairs: list[tuple[int, int]], pmtu: int) -> None:
         """RESET to RTR: from here on the peer's packets are accepted."""
-        knobs = self.ep.knobs
-        remote = {p.number: p for p in peer.planes}
-        planes = [PeerPlane(mine, remote[its].address, remote[its].udp_port, its) for mine, its in pairs]
-        max_cwnd = knobs.max_cwnd or max(_MIN_CWND, sum(remote[its].rcvbuf for _, its in pairs) // 4)
-        evs = {p.number: list(p.evs) for p in self.ep.planes}
-        cap = QPCapFlag(0)
-        if not peer.trim_nack:
-            cap |= QPCapFlag.TRIM_NACK_DEST_UNSUPPORTED
-        if not peer.svc_time:
-            cap |= QPCapFlag.SVC_TIME_DEST_UNSUPPORTED
         for qp, its_end, is_mail in ((self.data, peer.data, False), (self.mail, peer.mail, True)):
-            qp.to_init(
-                QPAttr(qp_access_flags=Access.LOCAL_WRITE | Access.REMOTE_WRITE),
-                MrcQPAttr(ev_profile_id=knobs.ev_profile, cc_profile_id=knobs.cc_profile),
-                SoftQPAttr(
-                    ev_set=None
-                    if knobs.ev_profile
-                    else (_active_evs(evs, pairs, knobs.ev_count, is_mail), []),
-                    ev_policy=knobs.ev_policy,
-                    # Mail is little, and its paths are to be used in turn: they show which planes carry it.
-                    ev_run=1 if is_mail else knobs.ev_run,
-                    cc_algorithm=None if knobs.cc_profile else knobs.cc_algorithm,
-                    ev_table=knobs.ev_table(),
-                    cc_config=None if knobs.cc_profile else {"min_base_rtt_ns": int(knobs.base_rtt * 1e9)},
-                ),
-            )
-            qp.to_rtr(
-                QPAttr(dest_qp_num=its_end.qpn, rq_psn=its_end.psn, path_mtu=pmtu),
-                MrcQPAttr(
-                    mpr_dest=knobs.mpr, max_wimm_dest=knobs.max_wimm if not is_mail else RECV_DEPTH, cap=cap
-                ),
-                SoftQPAttr(
-                    peer_planes=planes,
-                    trimming=knobs.trimming and peer.trim_nack,
-                    rq_empty_grace_ns=int((knobs.hold_time or 2.0) * 1e9),
-                    base_rtt_ns=int(knobs.base_rtt * 1e9),
-                    delay_mark_ns=int(knobs.delay_mark * 1e9),
-                    max_cwnd=max_cwnd,
-                ),
-            )
+            wimm = RECV_DEPTH if is_mail else self.ep.knobs.max_wimm
+            ways = receive_on(self.ep, qp, its_end, peer, pairs, pmtu, max_wimm=wimm, is_mail=is_mail)
+            if qp is self.data:
+                self.ways = ways
 
     def send_to(self, peer: Offer) -> None:
         """RTR to RTS."""
-        knobs = self.ep.knobs
-        for qp, psn, wimm in (
-            (self.data, self.data_psn, peer.max_wimm_dest),
-            (self.mail, self.mail_psn, RECV_DEPTH),
-        ):
-            qp.to_rts(
-                QPAttr(sq_psn=psn),
-                MrcQPAttr(
-                    mpr=min(knobs.mpr, peer.mpr_dest),
-                    max_wimm=min(wimm, knobs.max_wimm) if qp is self.data else wimm,
-                    timeout=knobs.timeout,
-                    linear_cnt=knobs.linear_cnt,
-                    exp_cnt=knobs.exp_cnt,
-                ),
-                SoftQPAttr(
-                    hold_time_ns=int(knobs.hold_time * 1e9),
-                    min_ack_timeout_ns=int(knobs.min_ack_timeout * 1e9),
-                    reorder_min_time_ns=int(knobs.reorder_min_time * 1e9),
-                ),
-            )
-
-
-def _active_evs(
-    evs: dict[int, list[int]], pairs: list[tuple[int, int]], count: int | None, is_mail: bool
-) -> list[tuple[int, int]]:
-    share = min(len(evs[mine]) for mine, _ in pairs)
-    if count is not None:
-        share = min(share, max(1, count // len(pairs)))
-    if is_mail:
-        share = min(share, _MAIL_EVS_PER_PLANE)
-    # Equal planes (4.6); which of them is nobody's business but must differ between connections.
-    return [(ev, mine) for mine, _ in pairs for ev in random.sample(evs[mine], share)]
+        wimm = min(peer.max_wimm_dest, self.ep.knobs.max_wimm)
+        send_on(self.ep, self.data, self.data_psn, peer, max_wimm=wimm)
+        send_on(self.ep, self.mail, self.mail_psn, peer, max_wimm=RECV_DEPTH)
 
 
 def agree_pmtu(wanted: int, ours: dict[int, int], pairs: list[tuple[int, int]], peer: Offer) -> int:
@@ -230,6 +155,7 @@ async def establish(
             await shake.tell_error("failed", str(error))
         raise
     try:
+        conn.path_names = ends.ways.names
         conn._start()
         await _begin(conn, shake, initiator=initiator, agreed=agreed)
     except BaseException:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-__all__ = ["ConnectionStats", "EndpointStats", "Notification", "PathStats", "PlaneStatus", "Route"]
+__all__ = ["ConnectionStats", "EndpointStats", "Notification", "PathStats", "PlaneStatus", "Route", "path_table"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,20 @@ class PathStats:
     lost: int = 0
     probes: int = 0
     probe_acks: int = 0
+    path: str = ""
+    """The switches it passes, where the fabric is known: "p2 t0-0 t1-3 t0-1"."""
+
+
+def path_table(
+    raw: Iterable[Mapping[str, Any]], names: Mapping[tuple[int, int], str]
+) -> tuple[PathStats, ...]:
+    """Return the EVs of a queue pair.
+
+    Args:
+        raw: as `QP.path_stats` returns them.
+        names: ways through a known fabric, by plane and EV.
+    """
+    return tuple(PathStats(**p, path=names.get((p["plane"], p["ev"]), "")) for p in raw)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,8 @@ class Counters:
     """(Queue pair, EV) that are in use and not GOOD."""
     assumed_bad: int = 0
     qp_errors: int = 0
+    names: dict[tuple[int, int], str] = field(default_factory=dict)
+    """Ways through a known fabric, by plane and EV."""
 
     @classmethod
     def of(cls, ends: Ends) -> Counters:
@@ -55,6 +57,7 @@ class Counters:
                 before = made.states.get(key, "good")
                 made.states[key] = max(before, state, key=_WORST.index)
         made.paths = dict(paths)
+        made.names = {key: name for key in paths if (name := ends.path_name(*key))}
         return made
 
     def since(self, before: Counters) -> dict[str, Any]:
@@ -78,6 +81,7 @@ class Counters:
                     "plane": plane,
                     "ev": ev,
                     "state": self.states[plane, ev],
+                    **({"path": self.names[plane, ev]} if (plane, ev) in self.names else {}),
                     **{
                         name: n - before.paths.get((plane, ev), zero)[name]
                         for name, n in self.paths[plane, ev].items()

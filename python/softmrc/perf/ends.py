@@ -12,6 +12,7 @@ from softmrc._core import PerfPingPong, PerfPump
 from softmrc.device import refusals
 from softmrc.endpoint.knobs import DEFAULT_PMTU, Knobs
 from softmrc.endpoint.offer import PlaneOffer, QpOffer
+from softmrc.endpoint.steering import Steering, Ways
 from softmrc.errors import PeerError, UsageError
 from softmrc.perf.offer import PerfOffer
 from softmrc.perf.plan import BIN_MS, Plan, Row
@@ -54,6 +55,8 @@ class Local:
     batching: str = "auto"
     pmtu: int | None = None
     """Payload of a full packet, 256 to 8960; None: the largest that fits."""
+    fabric: str | None = None
+    """Path of a fabric file; None: the one SOFTMRC_FABRIC names; "": none. Its paths are used unless `via` is given."""
     via: tuple[str, ...] = ()
     """SRv6 uSID lists that end at the peer; the EVs are spread over them."""
     rcvbuf: int = Knobs.rcvbuf
@@ -92,8 +95,11 @@ class Ends:
         self.pmtu = 0
         self.pairs: list[tuple[int, int]] = []
         self._knobs = Knobs(hold_time=_HOLD_SECONDS)
+        self._steering = Steering.of("" if local.via else local.fabric)
+        self._ways = Ways()
+        planes = [self._steering.plane({"address": p}, local.evs) for p in local.planes]
         self.ctx = Context(
-            "perf", list(local.planes), evs_per_plane=local.evs, udp_port=0, rcvbuf=local.rcvbuf,
+            "perf", planes, evs_per_plane=local.evs, udp_port=0, rcvbuf=local.rcvbuf,
             sndbuf=local.sndbuf, progress=local.progress, spin_us=local.spin_us, batching=local.batching,
         )  # fmt: skip
         try:
@@ -143,13 +149,17 @@ class Ends:
         """Bring the queue pairs up: pairs of (our plane, its plane)."""
         self.pairs, self.pmtu = list(pairs), pmtu
         remote = {p.number: p for p in peer.planes}
+        own = {p["port"]: p["address"] for p in self.planes}
+        self._ways = self._steering.ways(
+            [(own[mine], remote[its].address, mine, self._evs(mine)) for mine, its in pairs]
+        )
         planes = [
             PeerPlane(
                 mine,
                 remote[its].address,
                 remote[its].udp_port,
                 its,
-                spread_routes(self._evs(mine), self.local.via),
+                self._ways.routes.get(mine) or spread_routes(self._evs(mine), self.local.via),
             )
             for mine, its in pairs
         ]
@@ -179,7 +189,8 @@ class Ends:
             QPAttr(dest_qp_num=its.qpn, rq_psn=its.psn, path_mtu=pmtu),
             MrcQPAttr(mpr_dest=knobs.mpr, max_wimm_dest=wimm, cap=0),
             SoftQPAttr(
-                peer_planes=planes, rq_empty_grace_ns=int(_HOLD_SECONDS * 1e9),
+                peer_planes=planes, trimming=self._steering.trimming(None, self._ways),
+                rq_empty_grace_ns=int(_HOLD_SECONDS * 1e9),
                 base_rtt_ns=int(knobs.base_rtt * 1e9), delay_mark_ns=int(knobs.delay_mark * 1e9),
                 max_cwnd=window,
             ),
@@ -196,6 +207,10 @@ class Ends:
                 reorder_min_time_ns=int(knobs.reorder_min_time * 1e9),
             ),
         )  # fmt: skip
+
+    def path_name(self, plane: int, ev: int) -> str:
+        """Return the way of an EV through a known fabric, else ""."""
+        return self._ways.names.get((plane, ev), "")
 
     def _evs(self, plane: int) -> list[int]:
         return next(p["evs"] for p in self.planes if p["port"] == plane)

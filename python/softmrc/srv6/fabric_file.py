@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = ["CHECKSUMS", "FABRIC_ENV", "PLANES_ENV", "FabricFile", "Steer"]
 
 FABRIC_ENV = "SOFTMRC_FABRIC"
 PLANES_ENV = "SOFTMRC_PLANES"
+_MEETING = re.compile(r"^\d{1,3}\.\d{1,3}$")
 FORMAT = "softmrc-fabric"
 VERSION = 1
 CHECKSUMS = ("offloaded", "none")
@@ -61,6 +63,10 @@ class FabricFile:
         mode: one of `MODES`.
         rate_bps: of a host's port, bit/s; 0: unknown.
         mtu: of the links, bytes of IP packet; 0: unknown.
+        gateways: of a fabric of user-space switches: UDP socket (`127.70.255.1:45123`) of the switch that takes a
+            host's packets, by the host's address.
+        meeting: of such a fabric: first half of the IPv4 addresses at which hosts meet to make connections, as
+            `127.70`; "": they meet at their own addresses.
     """
 
     name: str
@@ -70,6 +76,8 @@ class FabricFile:
     mode: str = "usid"
     rate_bps: int = 0
     mtu: int = 0
+    gateways: Mapping[str, str] = field(default_factory=dict)
+    meeting: str = ""
 
     def __post_init__(self) -> None:
         """Refuse unknown words and negative numbers (UsageError)."""
@@ -79,10 +87,23 @@ class FabricFile:
             raise UsageError(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
         if self.rate_bps < 0 or self.mtu < 0:
             raise UsageError("rate_bps and mtu are not negative")
+        if self.meeting and not _MEETING.match(self.meeting):
+            raise UsageError(f"meeting is the first half of an IPv4 address, as 127.70, not {self.meeting!r}")
 
     def addresses(self, host: int) -> list[str]:
         """Return a host's addresses, one a plane: what belongs into `SOFTMRC_PLANES`."""
         return [host_address(p, host) for p in range(1, self.shape.planes + 1)]
+
+    def gateway(self, address: str) -> str | None:
+        """Return the UDP socket of the switch that takes the packets of a host's address; None in a real network."""
+        return self.gateways.get(address)
+
+    def meeting_point(self, address: str) -> str | None:
+        """Return where the host of an address is met to make a connection; None: at that address itself."""
+        mine = self.whose(address)
+        if not self.meeting or mine is None:
+            return None
+        return f"{self.meeting}.{mine[1] // 254}.{mine[1] % 254 + 1}"
 
     def whose(self, address: str) -> tuple[int, int] | None:
         """Return (plane, host) of an address; None when it is no host's of this fabric."""
@@ -118,6 +139,8 @@ class FabricFile:
             "checksum": self.checksum,
             "rate_bps": self.rate_bps,
             "mtu": self.mtu,
+            "gateways": dict(self.gateways),
+            "meeting": self.meeting,
             "blocks": [block(p) for p in range(1, self.shape.planes + 1)],
             "shape": self.shape.to_json(),
         }
@@ -151,10 +174,18 @@ class FabricFile:
         kinds: dict[str, type] = {
             "name": str, "mode": str, "trimming": bool, "checksum": str, "rate_bps": int, "mtu": int, "shape": dict
         }  # fmt: skip
-        for field, kind in kinds.items():
-            if type(data.get(field)) is not kind:
-                raise UsageError(f"{origin}: {field} is missing or of the wrong type")
-        fabric = cls(**{f: data[f] for f in kinds if f != "shape"}, shape=Shape.from_json(data["shape"]))
+        for name, kind in kinds.items():
+            if type(data.get(name)) is not kind:
+                raise UsageError(f"{origin}: {name} is missing or of the wrong type")
+        gateways, meeting = data.get("gateways", {}), data.get("meeting", "")
+        if not isinstance(meeting, str) or not isinstance(gateways, dict):
+            raise UsageError(f"{origin}: gateways or meeting is of the wrong type")
+        fabric = cls(
+            **{f: data[f] for f in kinds if f != "shape"},
+            shape=Shape.from_json(data["shape"]),
+            gateways={str(k): str(v) for k, v in gateways.items()},
+            meeting=meeting,
+        )
         if data.get("blocks") != fabric.to_json()["blocks"]:
             raise UsageError(f"{origin} numbers its planes in another way than this softmrc does")
         return fabric

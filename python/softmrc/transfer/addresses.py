@@ -14,6 +14,7 @@ from softmrc.device import host_interfaces
 from softmrc.endpoint.address import Plane, parse_plane
 from softmrc.endpoint.planes import expand_planes
 from softmrc.endpoint.routes import source_toward
+from softmrc.endpoint.steering import fabric_host
 from softmrc.errors import UsageError
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Destination",
     "family_of",
     "local_address_for",
+    "named_host",
     "parse_address_list",
     "parse_destinations",
     "parse_remote_list",
@@ -75,10 +77,13 @@ def _one(text: str) -> tuple[str, int | None]:
 def parse_destinations(text: str) -> list[Destination]:
     """Read a comma-separated list of destinations; a port given once holds for all.
 
+    Inside a fabric that `SOFTMRC_FABRIC` describes, `h3` stands for all addresses of that host.
+
     Raises:
         UsageError: no address, not an address, or two different ports.
     """
-    found = [_one(part.strip()) for part in text.split(",") if part.strip()]
+    given = [_one(part.strip()) for part in text.split(",") if part.strip()]
+    found = [(address, port) for host, port in given for address in named_host(host)]
     if not found:
         raise UsageError("no destination given")
     ports = {port for _, port in found if port is not None}
@@ -88,6 +93,11 @@ def parse_destinations(text: str) -> list[Destination]:
         )
     port = ports.pop() if ports else DEFAULT_PORT
     return [Destination(host, port) for host, _ in found]
+
+
+def named_host(host: str) -> list[str]:
+    """Return the addresses of a host of the fabric, named like `h3`; anything else is returned as it is."""
+    return fabric_host(host) or [host]
 
 
 def parse_address_list(text: str, family: int | None = None) -> list[str]:

@@ -1,0 +1,122 @@
+"""Brings one queue pair up with what both ends offered: the knobs of the endpoint, the planes of the connection.
+
+Decides how knobs become attributes; which queue pairs there are is `setup.py`'s, or that of who opens further ones
+beside a connection (`softmrc.collectives.lanes`).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from softmrc.endpoint.offer import Offer, QpOffer
+from softmrc.endpoint.steering import Ways
+from softmrc.verbs import QP, Access, MrcQPAttr, PeerPlane, QPAttr, QPCapFlag, SoftQPAttr
+
+if TYPE_CHECKING:
+    from softmrc.endpoint.endpoint import Endpoint
+
+__all__ = ["receive_on", "send_on"]
+
+_MIN_CWND = 64 * 1024
+_MAIL_EVS_PER_PLANE = 4
+
+
+def receive_on(
+    ep: Endpoint,
+    qp: QP,
+    its_end: QpOffer,
+    peer: Offer,
+    pairs: list[tuple[int, int]],
+    pmtu: int,
+    *,
+    max_wimm: int,
+    is_mail: bool = False,
+) -> Ways:
+    """RESET to RTR: from here on the peer's packets are accepted.
+
+    Args:
+        ep: whose knobs and planes count.
+        qp: in state RESET.
+        its_end: the queue pair at the peer.
+        peer: what the peer offered when the connection was made.
+        pairs: number of our plane, number of the peer's.
+        pmtu: payload of a full packet, bytes.
+        max_wimm: immediates in flight that this end accepts.
+        is_mail: little traffic, whose paths are to be used in turn: they show which planes carry it.
+
+    Returns:
+        Which ways its EVs take, as far as the fabric is known.
+    """
+    knobs = ep.knobs
+    remote = {p.number: p for p in peer.planes}
+    own = {p.number: p.address for p in ep.planes}
+    # Equal planes (4.6); which EVs are used is nobody's business but must differ between connections.
+    evs = {p.number: random.sample(p.evs, len(p.evs)) for p in ep.planes}
+    ways = ep.steering.ways([(own[mine], remote[its].address, mine, evs[mine]) for mine, its in pairs])
+    planes = [
+        PeerPlane(mine, remote[its].address, remote[its].udp_port, its, ways.routes.get(mine, ()))
+        for mine, its in pairs
+    ]
+    max_cwnd = knobs.max_cwnd or max(_MIN_CWND, sum(remote[its].rcvbuf for _, its in pairs) // 4)
+    cap = QPCapFlag(0)
+    if not peer.trim_nack:
+        cap |= QPCapFlag.TRIM_NACK_DEST_UNSUPPORTED
+    if not peer.svc_time:
+        cap |= QPCapFlag.SVC_TIME_DEST_UNSUPPORTED
+    qp.to_init(
+        QPAttr(qp_access_flags=Access.LOCAL_WRITE | Access.REMOTE_WRITE),
+        MrcQPAttr(ev_profile_id=knobs.ev_profile, cc_profile_id=knobs.cc_profile),
+        SoftQPAttr(
+            ev_set=None if knobs.ev_profile else (_active_evs(evs, pairs, knobs.ev_count, is_mail), []),
+            ev_policy=knobs.ev_policy,
+            ev_run=1 if is_mail else knobs.ev_run,
+            cc_algorithm=None if knobs.cc_profile else knobs.cc_algorithm,
+            ev_table=knobs.ev_table(),
+            cc_config=None if knobs.cc_profile else {"min_base_rtt_ns": int(knobs.base_rtt * 1e9)},
+        ),
+    )
+    qp.to_rtr(
+        QPAttr(dest_qp_num=its_end.qpn, rq_psn=its_end.psn, path_mtu=pmtu),
+        MrcQPAttr(mpr_dest=knobs.mpr, max_wimm_dest=max_wimm, cap=cap),
+        SoftQPAttr(
+            peer_planes=planes,
+            trimming=ep.steering.trimming(knobs.trimming, ways) and peer.trim_nack,
+            rq_empty_grace_ns=int((knobs.hold_time or 2.0) * 1e9),
+            base_rtt_ns=int(knobs.base_rtt * 1e9),
+            delay_mark_ns=int(knobs.delay_mark * 1e9),
+            max_cwnd=max_cwnd,
+        ),
+    )
+    return ways
+
+
+def send_on(ep: Endpoint, qp: QP, psn: int, peer: Offer, *, max_wimm: int) -> None:
+    """RTR to RTS: from here on it sends, with at most `max_wimm` immediates in flight, as the peer accepts."""
+    knobs = ep.knobs
+    qp.to_rts(
+        QPAttr(sq_psn=psn),
+        MrcQPAttr(
+            mpr=min(knobs.mpr, peer.mpr_dest),
+            max_wimm=max_wimm,
+            timeout=knobs.timeout,
+            linear_cnt=knobs.linear_cnt,
+            exp_cnt=knobs.exp_cnt,
+        ),
+        SoftQPAttr(
+            hold_time_ns=int(knobs.hold_time * 1e9),
+            min_ack_timeout_ns=int(knobs.min_ack_timeout * 1e9),
+            reorder_min_time_ns=int(knobs.reorder_min_time * 1e9),
+        ),
+    )
+
+
+def _active_evs(
+    evs: dict[int, list[int]], pairs: list[tuple[int, int]], count: int | None, is_mail: bool
+) -> list[tuple[int, int]]:
+    share = min(len(evs[mine]) for mine, _ in pairs)
+    if count is not None:
+        share = min(share, max(1, count // len(pairs)))
+    if is_mail:
+        share = min(share, _MAIL_EVS_PER_PLANE)
+    return [(ev, mine) for mine, _ in pairs for ev in evs[mine][:share]]

@@ -1,0 +1,176 @@
+"""Which way entropy values take through a fabric whose wiring is known: uSID lists from its fabric file.
+
+Decides, for addresses of the fabric's plan, how many EVs a plane has, which list each leads over, whether packets may
+be trimmed, and whether a UDP checksum can be right. Other addresses are none of its business.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import random
+import re
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as File
+from typing import Any
+
+from softmrc.device import host_interfaces
+from softmrc.errors import UsageError
+from softmrc.srv6 import FABRIC_ENV, PLANES_ENV, FabricFile, paths
+from softmrc.verbs import spread_routes
+
+__all__ = ["Steering", "Ways", "fabric_host", "planes_of_host", "sums_filled_in"]
+
+_SIOCETHTOOL = 0x8946
+_GET_TX_CHECKSUM = 0x16
+_MAX_EVS = 4096
+_HOST = re.compile(r"^h(\d+)$")
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The routes of one connection.
+
+    Attributes:
+        routes: by local plane, what `PeerPlane.routes` takes.
+        names: the path of an EV in words, by local plane and EV.
+        whole: every plane of the connection is steered.
+    """
+
+    routes: Mapping[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    names: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    whole: bool = False
+
+
+class Steering:
+    """What an endpoint knows of its fabric."""
+
+    def __init__(self, fabric: FabricFile | None) -> None:
+        """Keep it; None: nothing is known and everything goes to plain addresses."""
+        self.fabric = fabric
+
+    @classmethod
+    def of(cls, file: str | None) -> Steering:
+        """Read a fabric file.
+
+        Args:
+            file: its path; None: the one that `SOFTMRC_FABRIC` names, if any; "": none.
+
+        Raises:
+            UsageError: it cannot be read, or is no fabric file.
+        """
+        name = os.environ.get(FABRIC_ENV, "") if file is None else file
+        return cls(FabricFile.read(File(name)) if name else None)
+
+    def evs(self, address: str, wanted: int) -> int:
+        """Return how many EVs a plane gets: at least one a path, and of each path the same number.
+
+        Args:
+            address: of the plane.
+            wanted: EVs without a fabric.
+        """
+        fabric = self.fabric
+        mine = fabric.whose(address) if fabric is not None and fabric.mode == "usid" else None
+        if fabric is None or mine is None:
+            return wanted
+        most = _most_paths(fabric, *mine)
+        return min(-(-max(wanted, most) // most) * most, max(_MAX_EVS // most * most, 1))
+
+    def plane(self, plane: Mapping[str, Any], evs: int) -> dict[str, Any]:
+        """Return a plane's configuration with what the fabric asks for.
+
+        Args:
+            plane: as `Context` takes it.
+            evs: of planes that do not say.
+        """
+        made = dict(plane)
+        fabric = self.fabric
+        if fabric is None or fabric.mode != "usid" or fabric.whose(made["address"]) is None:
+            return made
+        made["evs"] = self.evs(made["address"], made.get("evs") or evs)
+        if fabric.checksum == "none" or sums_filled_in(made["address"]):
+            made["udp_checksum"] = False
+        return made
+
+    def ways(self, pairs: Sequence[tuple[str, str, int, Sequence[int]]]) -> Ways:
+        """Deal the paths to a peer out to EVs.
+
+        Args:
+            pairs: own address, peer's address, number of our plane, its EVs; those that come first are sure to be on
+                different paths.
+        """
+        routes: dict[int, tuple[tuple[int, str], ...]] = {}
+        names: dict[tuple[int, int], str] = {}
+        for local, remote, plane, evs in pairs:
+            steer = self.fabric.steer(local, remote) if self.fabric is not None else None
+            if steer is None:
+                continue
+            # In another order for each connection, so that few EVs of many do not all take the first paths.
+            mixed = random.sample(steer.paths, len(steer.paths))
+            routes[plane] = spread_routes(evs, [p.address for p in mixed])
+            names |= {(plane, ev): mixed[i % len(mixed)].name for i, ev in enumerate(evs)}
+        return Ways(routes, names, bool(pairs) and len(routes) == len(pairs))
+
+    def trimming(self, wanted: bool | None, ways: Ways) -> bool:
+        """Return whether a connection's packets may be trimmed.
+
+        Args:
+            wanted: the user's word; None: what the fabric says, where all planes are its own.
+            ways: of the connection.
+        """
+        if wanted is not None:
+            return wanted
+        return ways.whole and self.fabric is not None and self.fabric.trimming
+
+
+def _most_paths(fabric: FabricFile, plane: int, host: int) -> int:
+    shape = fabric.shape
+    if shape.links:
+        others = [h for h in range(shape.hosts) if h != host]
+        return max((len(paths(shape, plane, host, h)) for h in others), default=1) or 1
+    # In a folded Clos the farthest host, the last one or the first, has most ways to it.
+    return max(len(paths(shape, plane, host, h)) for h in (0, shape.hosts - 1))
+
+
+def planes_of_host() -> tuple[str, ...]:
+    """Return the planes that `SOFTMRC_PLANES` names: those of the fabric's host this process runs in."""
+    return tuple(p.strip() for p in os.environ.get(PLANES_ENV, "").split(",") if p.strip())
+
+
+def fabric_host(name: str) -> list[str]:
+    """Return the addresses of a host of the fabric that `SOFTMRC_FABRIC` names, as `h3`; none when it is no such name.
+
+    Raises:
+        UsageError: the fabric has no such host.
+    """
+    match = _HOST.match(name)
+    fabric = Steering.of(None).fabric if match else None
+    if match is None or fabric is None:
+        return []
+    host = int(match[1])
+    if host >= fabric.shape.hosts:
+        raise UsageError(f"no host {name} in fabric {fabric.name}: h0 to h{fabric.shape.hosts - 1}")
+    return fabric.addresses(host)
+
+
+def sums_filled_in(address: str) -> bool:
+    """Return True when the device of an address fills UDP checksums in by software.
+
+    It does so for the first address of a uSID list, so they are wrong at the last. False when nobody can say.
+    """
+    name = next((i.name for i in host_interfaces() if address in i.addresses), None)
+    if name is None or name == "lo":
+        return False
+    buffer = array.array("B", struct.pack("II", _GET_TX_CHECKSUM, 1))
+    pointer, _ = buffer.buffer_info()
+    request = struct.pack("16sP16x", name.encode(), pointer)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            fcntl.ioctl(sock, _SIOCETHTOOL, request)
+        except OSError:
+            return False
+    return bool(struct.unpack("II", buffer.tobytes())[1] == 0)
