@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 
 from softmrc.device import end_block
@@ -16,6 +16,7 @@ from softmrc.endpoint.link import Link
 from softmrc.endpoint.mailbox import Kind
 from softmrc.endpoint.region import Region, RemoteWindow
 from softmrc.endpoint.stats import ConnectionStats, Notification, Route
+from softmrc.endpoint.tap import Tap
 from softmrc.endpoint.transfer import Transfer
 from softmrc.errors import PeerClosedError, UsageError
 from softmrc.types import Buffer
@@ -179,6 +180,29 @@ class Connection(Link):
     def recv_message_sync(self, timeout: float | None = None) -> bytes:
         """Block until the next control message is there; errors as `recv_notification`."""
         return self._mails.get(timeout)
+
+    def serve(
+        self,
+        message: Callable[[bytes], object],
+        notification: Callable[[Notification], object],
+        ended: Callable[[BaseException], object],
+    ) -> None:
+        """Have messages and immediates given to functions from now on, instead of `recv_message` and its like.
+
+        What waits already is given first. The functions are called on the endpoint's thread, in the order of
+        arrival, and must not block.
+
+        Args:
+            message: takes each control message.
+            notification: takes each immediate.
+            ended: takes why no more will come, once: `PeerClosedError` after an orderly close of the peer.
+        """
+        with self._lock:
+            mails: Tap[bytes] = Tap(self._ep.hub, message, self._mail_taken, ended)
+            notes: Tap[Notification] = Tap(self._ep.hub, notification, self._note_taken)
+            notes.take_over(self._notes)
+            mails.take_over(self._mails)
+            self._notes, self._mails = notes, mails
 
     def stats(self) -> ConnectionStats:
         """Return counters, window and the state of every path."""

@@ -46,6 +46,11 @@ class Inbox(Generic[T]):
         """True after `end`."""
         return self._end is not None
 
+    @property
+    def why_ended(self) -> BaseException | None:
+        """What `end` was given; None before."""
+        return self._end
+
     def __len__(self) -> int:
         """Return how many items wait."""
         return len(self._items)
