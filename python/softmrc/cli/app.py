@@ -26,12 +26,17 @@ _COMMANDS = {
     "ping": ("softmrc.cli.ping", "ping", "Round trip and loss of every path to a peer."),
     "perf": ("softmrc.cli.perf", "perf", "Bandwidth, message rate and latency between two hosts."),
     "demo": ("softmrc.cli.demo", "demo", "Move a file over 8 planes while planes and paths fail."),
+    "train-demo": (
+        "softmrc.cli.train_demo",
+        "train_demo",
+        "Train over MRC and over gloo while planes and switches fail.",
+    ),
     "doctor": ("softmrc.cli.doctor", "doctor", "Say what this host offers and what to change."),
     "sim": ("softmrc.cli.sim", "sim", "Simulate a fabric, from two hosts to 131,072."),
     "paper": ("softmrc.cli.paper", "paper", "Compare the simulator with the MRC paper's results."),
     "plot": ("softmrc.cli.plot", "plot", "Draw the figures of a simulation."),
     "chaos": ("softmrc.cli.chaos", "chaos", "Two engines in virtual time under random failures."),
-    "bench": ("softmrc.cli.bench", "bench", "Compare with TCP, MPTCP and bare sockets on this machine."),
+    "bench": ("softmrc.cli.bench", "bench", "Compare with TCP, MPTCP, gloo and bare sockets here."),
     "vectors": ("softmrc.cli.vectors", "vectors", "Check a file of test vectors."),
 }
 
