@@ -42,7 +42,8 @@ _Host = Annotated[
 _Planes = Annotated[
     str | None,
     typer.Option(
-        metavar="ADDR[,ADDR...]", envvar="SOFTMRC_PLANES",
+        metavar="ADDR[,ADDR...]",
+        envvar="SOFTMRC_PLANES",
         help="Addresses, interfaces or prefixes here; none: by route.",
     ),
 ]

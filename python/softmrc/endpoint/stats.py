@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ConnectionStats", "EndpointStats", "Notification", "PathStats", "PlaneStatus", "Route", "path_table"]
+__all__ = [
+    "ConnectionStats",
+    "EndpointStats",
+    "Notification",
+    "PathStats",
+    "PlaneStatus",
+    "Route",
+    "path_table",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
