@@ -16,7 +16,7 @@ from softmrc.verbs import QP, Access, MrcQPAttr, PeerPlane, QPAttr, QPCapFlag, S
 if TYPE_CHECKING:
     from softmrc.endpoint.endpoint import Endpoint
 
-__all__ = ["receive_on", "send_on"]
+__all__ = ["draw_ways", "receive_on", "send_on"]
 
 _MIN_CWND = 64 * 1024
 _MAIL_EVS_PER_PLANE = 4
@@ -32,7 +32,8 @@ def receive_on(
     *,
     max_wimm: int,
     is_mail: bool = False,
-) -> Ways:
+    ways: Ways | None = None,
+) -> None:
     """RESET to RTR: from here on the peer's packets are accepted.
 
     Args:
@@ -44,16 +45,11 @@ def receive_on(
         pmtu: payload of a full packet, bytes.
         max_wimm: immediates in flight that this end accepts.
         is_mail: little traffic, whose paths are to be used in turn: they show which planes carry it.
-
-    Returns:
-        Which ways its EVs take, as far as the fabric is known.
+        ways: drawn by `draw_ways`; None: they are drawn here. Queue pairs to one peer should share them.
     """
     knobs = ep.knobs
     remote = {p.number: p for p in peer.planes}
-    own = {p.number: p.address for p in ep.planes}
-    # Equal planes (4.6); which EVs are used is nobody's business but must differ between connections.
-    evs = {p.number: random.sample(p.evs, len(p.evs)) for p in ep.planes}
-    ways = ep.steering.ways([(own[mine], remote[its].address, mine, evs[mine]) for mine, its in pairs])
+    ways = ways or draw_ways(ep, peer, pairs)
     planes = [
         PeerPlane(mine, remote[its].address, remote[its].udp_port, its, ways.routes.get(mine, ()))
         for mine, its in pairs
@@ -68,7 +64,7 @@ def receive_on(
         QPAttr(qp_access_flags=Access.LOCAL_WRITE | Access.REMOTE_WRITE),
         MrcQPAttr(ev_profile_id=knobs.ev_profile, cc_profile_id=knobs.cc_profile),
         SoftQPAttr(
-            ev_set=None if knobs.ev_profile else (_active_evs(evs, pairs, knobs.ev_count, is_mail), []),
+            ev_set=None if knobs.ev_profile else (_active_evs(ways, pairs, knobs.ev_count, is_mail), []),
             ev_policy=knobs.ev_policy,
             ev_run=1 if is_mail else knobs.ev_run,
             cc_algorithm=None if knobs.cc_profile else knobs.cc_algorithm,
@@ -88,7 +84,25 @@ def receive_on(
             max_cwnd=max_cwnd,
         ),
     )
-    return ways
+
+
+def draw_ways(ep: Endpoint, peer: Offer, pairs: list[tuple[int, int]]) -> Ways:
+    """Return in which order the EVs of each plane are taken, and which way each goes.
+
+    Args:
+        ep: whose EVs.
+        peer: where to.
+        pairs: number of our plane, number of the peer's.
+    """
+    remote = {p.number: p.address for p in peer.planes}
+    own = {p.number: p for p in ep.planes}
+    # Which EVs are used is nobody's business but must differ between connections.
+    return ep.steering.ways(
+        [
+            (own[mine].address, remote[its], mine, random.sample(own[mine].evs, len(own[mine].evs)))
+            for mine, its in pairs
+        ]
+    )
 
 
 def send_on(ep: Endpoint, qp: QP, psn: int, peer: Offer, *, max_wimm: int) -> None:
@@ -112,11 +126,11 @@ def send_on(ep: Endpoint, qp: QP, psn: int, peer: Offer, *, max_wimm: int) -> No
 
 
 def _active_evs(
-    evs: dict[int, list[int]], pairs: list[tuple[int, int]], count: int | None, is_mail: bool
+    ways: Ways, pairs: list[tuple[int, int]], count: int | None, is_mail: bool
 ) -> list[tuple[int, int]]:
-    share = min(len(evs[mine]) for mine, _ in pairs)
+    share = min(len(ways.evs[mine]) for mine, _ in pairs)  # equal planes (4.6)
     if count is not None:
         share = min(share, max(1, count // len(pairs)))
     if is_mail:
         share = min(share, _MAIL_EVS_PER_PLANE)
-    return [(ev, mine) for mine, _ in pairs for ev in evs[mine][:share]]
+    return [(ev, mine) for mine, _ in pairs for ev in ways.evs[mine][:share]]

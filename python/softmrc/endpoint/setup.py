@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from softmrc.endpoint.address import explain_no_pair, pair_planes
-from softmrc.endpoint.bringup import receive_on, send_on
+from softmrc.endpoint.bringup import draw_ways, receive_on, send_on
 from softmrc.endpoint.connection import Connection
 from softmrc.endpoint.exchange import Exchange
 from softmrc.endpoint.handshake import Handshake, Refused
@@ -77,11 +77,12 @@ class _Ends:
 
     def receive_from(self, peer: Offer, pairs: list[tuple[int, int]], pmtu: int) -> None:
         """RESET to RTR: from here on the peer's packets are accepted."""
+        self.ways = draw_ways(self.ep, peer, pairs)
         for qp, its_end, is_mail in ((self.data, peer.data, False), (self.mail, peer.mail, True)):
             wimm = RECV_DEPTH if is_mail else self.ep.knobs.max_wimm
-            ways = receive_on(self.ep, qp, its_end, peer, pairs, pmtu, max_wimm=wimm, is_mail=is_mail)
-            if qp is self.data:
-                self.ways = ways
+            receive_on(
+                self.ep, qp, its_end, peer, pairs, pmtu, max_wimm=wimm, is_mail=is_mail, ways=self.ways
+            )
 
     def send_to(self, peer: Offer) -> None:
         """RTR to RTS."""

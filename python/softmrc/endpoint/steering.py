@@ -36,11 +36,13 @@ class Ways:
     """The routes of one connection.
 
     Attributes:
+        evs: by local plane, in the order they are taken.
         routes: by local plane, what `PeerPlane.routes` takes.
         names: the path of an EV in words, by local plane and EV.
         whole: every plane of the connection is steered.
     """
 
+    evs: Mapping[int, Sequence[int]] = field(default_factory=dict)
     routes: Mapping[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
     names: Mapping[tuple[int, int], str] = field(default_factory=dict)
     whole: bool = False
@@ -113,7 +115,7 @@ class Steering:
             mixed = random.sample(steer.paths, len(steer.paths))
             routes[plane] = spread_routes(evs, [p.address for p in mixed])
             names |= {(plane, ev): mixed[i % len(mixed)].name for i, ev in enumerate(evs)}
-        return Ways(routes, names, bool(pairs) and len(routes) == len(pairs))
+        return Ways({plane: evs for _, _, plane, evs in pairs}, routes, names, len(routes) == len(pairs) > 0)
 
     def trimming(self, wanted: bool | None, ways: Ways) -> bool:
         """Return whether a connection's packets may be trimmed.

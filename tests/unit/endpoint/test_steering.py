@@ -65,8 +65,8 @@ def test_below_one_t0_there_is_one_way_for_all_evs() -> None:
 
 def test_strangers_get_no_lists() -> None:
     strange = [("fd00::1", "fd00::2", 1, [1, 2]), ("fc00:1:8000::", "fd00::2", 2, [3])]
-    assert Steering(fabric()).ways(strange) == Ways()
-    assert Steering(None).ways(pairs()) == Ways()
+    assert Steering(fabric()).ways(strange) == Ways(evs={1: [1, 2], 2: [3]})
+    assert Steering(None).ways(pairs()) == Ways(evs={plane: evs for _, _, plane, evs in pairs()})
 
 
 def test_a_connection_that_is_only_partly_steered_is_not_trimmed_by_itself() -> None:
