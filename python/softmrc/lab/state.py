@@ -1,0 +1,184 @@
+"""What is known on disk about a lab, so that another process can use, check and remove it.
+
+Written before the first namespace is made and removed after the last is gone: whatever is killed in between, the next
+`up` or `down` finds what has to be cleaned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from softmrc.errors import MrcError, UsageError
+from softmrc.lab.spec import LabSpec
+
+__all__ = ["LabState", "Process", "directory", "known", "locked"]
+
+_VERSION = 1
+_LOCK_S = 60.0
+
+
+def directory() -> Path:
+    """Return where labs keep their state: `/run/softmrc`, or the user's own run-time directory."""
+    if os.geteuid() == 0 and os.access("/run", os.W_OK):
+        return Path("/run/softmrc")
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    if base and os.access(base, os.W_OK):
+        return Path(base) / "softmrc"
+    return Path(f"/tmp/softmrc-{os.getuid()}")
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process, told from a later one with the same number by its start time."""
+
+    pid: int
+    start: int
+
+    @classmethod
+    def of(cls, pid: int) -> Process | None:
+        """Return the process with that number; None when there is none."""
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return None
+        return cls(pid, int(text.rpartition(")")[2].split()[19]))
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return Process.of(self.pid) == self
+
+
+@dataclass
+class LabState:
+    """One lab's file.
+
+    Attributes:
+        spec: what was asked for.
+        phase: "building", "up" or "stopping".
+        mode: "kernel" or "soft".
+        maker: the process that builds it, or whose block it lives in; None: it stays until `lab down`.
+        helpers: processes outside its namespaces that belong to it (timers, switches); they end with it.
+        notes: what it does without, in words.
+        more: of other parts of the lab, by key, for instance "faults".
+    """
+
+    spec: LabSpec
+    phase: str = "building"
+    mode: str = "kernel"
+    maker: Process | None = None
+    helpers: list[Process] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def file(self) -> Path:
+        """Where it is kept."""
+        return directory() / f"{self.spec.name}.json"
+
+    @property
+    def fabric_file(self) -> Path:
+        """What programs inside hosts read."""
+        return directory() / f"{self.spec.name}.fabric.json"
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether its maker is gone without having finished or removed it."""
+        return (self.maker is not None and not self.maker.alive) or (
+            self.phase != "up" and self.maker is None
+        )
+
+    def save(self) -> None:
+        """Write the file, whole or not at all."""
+        data = {
+            "version": _VERSION,
+            "spec": self.spec.to_json(),
+            "phase": self.phase,
+            "mode": self.mode,
+            "maker": None if self.maker is None else [self.maker.pid, self.maker.start],
+            "helpers": [[p.pid, p.start] for p in self.helpers],
+            "notes": self.notes,
+            "more": self.more,
+        }
+        try:
+            directory().mkdir(mode=0o755, parents=True, exist_ok=True)
+            part = self.file.with_name(f".{self.file.name}.part")
+            part.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+            part.replace(self.file)
+        except OSError as error:
+            raise MrcError(f"cannot keep the lab's state: {error.filename}: {error.strerror}") from None
+
+    def remove(self) -> None:
+        """Remove the files."""
+        for file in (self.fabric_file, self.file):
+            with contextlib.suppress(FileNotFoundError):
+                file.unlink()
+
+    @classmethod
+    def load(cls, name: str) -> LabState | None:
+        """Return a lab's state; None when there is no such lab.
+
+        Raises:
+            MrcError: the file cannot be read.
+        """
+        file = directory() / f"{name}.json"
+        try:
+            data = json.loads(file.read_text(encoding="utf-8"))
+            return cls(
+                LabSpec.from_json(data["spec"]),
+                data["phase"],
+                data["mode"],
+                None if data["maker"] is None else Process(*data["maker"]),
+                [Process(*p) for p in data["helpers"]],
+                list(data["notes"]),
+                dict(data["more"]),
+            )
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise MrcError(f"{file} is no lab's state ({error}): softmrc lab down --name {name}") from None
+
+
+def known() -> list[str]:
+    """Return the names of the labs on this host, in order."""
+    if not directory().is_dir():
+        return []
+    return sorted(f.name.removesuffix(".json") for f in directory().glob("*.json") if f.name.count(".") == 1)
+
+
+@contextlib.contextmanager
+def locked(name: str, wait_s: float = _LOCK_S) -> Iterator[None]:
+    """Keep other processes from changing the lab while the block runs.
+
+    Raises:
+        UsageError: another process is at it for longer than `wait_s`.
+        MrcError: the lock file cannot be made.
+    """
+    try:
+        directory().mkdir(mode=0o755, parents=True, exist_ok=True)
+        lock = os.open(directory() / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise MrcError(f"cannot lock lab {name}: {error.filename}: {error.strerror}") from None
+    try:
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise UsageError(
+                        f"another process is changing lab {name}; try again when it is done"
+                    ) from None
+                time.sleep(0.05)
+        yield
+    finally:
+        os.close(lock)
