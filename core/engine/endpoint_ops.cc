@@ -10,6 +10,13 @@ constexpr Duration kStatusFirst = Duration::millis(1);
 constexpr Duration kStatusMax = Duration::seconds(1);
 constexpr Duration kStatusRefresh = Duration::seconds(10);  // while a port is down (9.2)
 constexpr uint8_t kEct0 = 2;
+
+bool same_routes(const PeerPort& a, const PeerPort& b) {
+  if (a.routes == b.routes) return true;
+  if (a.routes == nullptr || b.routes == nullptr) return false;
+  const auto same = [](const EvRoute& x, const EvRoute& y) { return x.tag == y.tag && x.via == y.via; };
+  return std::equal(a.routes->begin(), a.routes->end(), b.routes->begin(), b.routes->end(), same);
+}
 }  // namespace
 
 EndpointOps::EndpointOps(const EndpointConfig& config, const std::vector<PortConfig>& ports,
@@ -25,7 +32,7 @@ uint32_t EndpointOps::acquire_peer(const std::vector<PeerPort>& ports) {
     return p.qps > 0 && p.ports.size() == ports.size() &&
            std::equal(ports.begin(), ports.end(), p.ports.begin(), [](const PeerPort& a, const PeerPort& b) {
              return a.local_port == b.local_port && a.addr == b.addr && a.udp_port == b.udp_port &&
-                    a.remote_port == b.remote_port && a.routes == b.routes;
+                    a.remote_port == b.remote_port && same_routes(a, b);
            });
   };
   // QPs to one peer are set up in runs: its address leads to the candidates without a scan of all peers.
@@ -97,6 +104,19 @@ uint32_t EndpointOps::reply_tag(uint8_t port, uint32_t request_entropy) {
   return own.empty() ? request_entropy : own[rng_.below(static_cast<uint32_t>(own.size()))];
 }
 
+// Who probes a plane of a peer means the paths that the QPs to it use.
+std::shared_ptr<const std::vector<EvRoute>> EndpointOps::known_routes(const PeerPort& to) const {
+  const auto it = by_address_.find(to.addr);
+  if (it == by_address_.end()) return nullptr;
+  for (const uint32_t id : it->second) {
+    for (const PeerPort& p : peers_[id].ports) {
+      if (p.addr == to.addr && p.udp_port == to.udp_port && p.local_port == to.local_port && p.routes != nullptr)
+        return p.routes;
+    }
+  }
+  return nullptr;
+}
+
 void EndpointOps::enqueue(Message m) {
   if (out_.size() >= kMaxQueued) {
     ++stats_.endpoint_refused;
@@ -119,6 +139,7 @@ base::Result<uint16_t> EndpointOps::probe(Instant now, const PeerPort& to, uint3
   if (!id || out_.size() >= kMaxQueued) return R::error(EAGAIN);
   open_[*id] = OpenProbe{now, now + patience, ev::PathId{tag, to.local_port}, qp_slot};
   Message m{to, tag, dscp, kEct0, {}};
+  if (to.routes == nullptr) m.to.routes = known_routes(to);
   m.packet.bth.opcode = static_cast<uint8_t>(wire::Opcode::endpoint_request);
   m.packet.bth.psn = *id;
   m.packet.erth.op = wire::kOpEvProbe;

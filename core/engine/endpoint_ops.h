@@ -99,6 +99,7 @@ class EndpointOps {
   static bool is_news(Instant now, Peer& peer, uint16_t stamp);
   void confirm_status(Instant now, const IpAddr& from, uint16_t id);
   uint32_t reply_tag(uint8_t port, uint32_t request_entropy);
+  [[nodiscard]] std::shared_ptr<const std::vector<EvRoute>> known_routes(const PeerPort& to) const;
   void enqueue(Message m);
   void send_status(Instant now, Peer& peer);
   std::optional<uint16_t> new_id();

@@ -94,3 +94,32 @@ TEST_CASE("an EV probe of the controller goes by the route, too") {
   CHECK(sent[0].meta.dst == v6(2, 1));
   CHECK(sent[1].via == v6(2, 1));
 }
+
+TEST_CASE("a probe of a peer's plane takes the routes of the QPs to it") {
+  Solo s({}, 1);
+  REQUIRE(s.connect(s.create(), {with(v6(2, 1), {{1003, list_of(3)}})}) == 0);
+  PeerPort to;
+  to.local_port = to.remote_port = 1;
+  to.addr = v6(2, 1);
+  REQUIRE(s.ep.send_ev_probe(s.now, to, 1003, 0).ok());
+  to.addr = v6(3, 1);
+  REQUIRE(s.ep.send_ev_probe(s.now, to, 1003, 0).ok());
+  const auto sent = s.drain();
+  REQUIRE(sent.size() == 2);
+  CHECK(sent[0].via == list_of(3));
+  CHECK(sent[1].via == v6(3, 1));
+}
+
+TEST_CASE("QPs with equal routes have one peer, which hears of a port once") {
+  const auto reports = [](const Routes& of_second) {
+    Solo s({}, 1);
+    REQUIRE(s.connect(s.create(), {with(v6(2, 1), {{1003, list_of(3)}})}) == 0);
+    REQUIRE(s.connect(s.create(), {with(v6(2, 1), of_second)}) == 0);
+    (void)s.drain();
+    REQUIRE(s.ep.set_port_up(s.now, 1, false) == 0);
+    REQUIRE(s.ep.set_port_up(s.now, 1, true) == 0);
+    return s.drain().size();
+  };
+  CHECK_EQ(reports({{1003, list_of(3)}}), size_t{1});
+  CHECK_EQ(reports({{1003, list_of(4)}}), size_t{2});
+}
