@@ -120,7 +120,7 @@ def _connected(
     with endpoint:
         routes = [Target(r.plane, r.address, r.udp_port) for r in connection.routes]
         try:
-            with Pinger(endpoint.ctx, routes, timeout=timeout) as pinger:
+            with Pinger(endpoint.ctx, routes, timeout=timeout, names=connection.path_names) as pinger:
                 yield pinger
         finally:
             with contextlib.suppress(MrcError):  # a dead peer cannot say goodbye; the figures stand
@@ -271,9 +271,12 @@ def _print(pinger: Pinger, every_path: bool) -> None:
         detail = Table(box=None, pad_edge=False)
         for name in ("plane", "ev", *figures):
             detail.add_column(name, justify="right")
+        detail.add_column("path")
         for path in shown:
             style = "red" if path.dead else None
-            detail.add_row(str(path.plane), f"{path.ev:#010x}", *_row(Summary.of([path])), style=style)
+            detail.add_row(
+                str(path.plane), f"{path.ev:#010x}", *_row(Summary.of([path])), path.name, style=style
+            )
         put("")
         console.print(detail, highlight=False)
     if pinger.refused:

@@ -21,6 +21,8 @@ class Path:
     """1-based number of the local plane."""
     ev: int
     """32-bit wire tag."""
+    name: str = ""
+    """The switches it passes, where the fabric is known."""
     sent: int = 0
     answered: int = 0
     best_ns: int = 0
@@ -42,7 +44,14 @@ class Path:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
-        return {"plane": self.plane, "ev": self.ev, "dead": self.dead, **Summary.of([self]).as_dict()}
+        named = {"path": self.name} if self.name else {}
+        return {
+            "plane": self.plane,
+            "ev": self.ev,
+            **named,
+            "dead": self.dead,
+            **Summary.of([self]).as_dict(),
+        }
 
 
 @dataclass(frozen=True)

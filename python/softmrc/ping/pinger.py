@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -37,7 +37,13 @@ class Pinger:
     """Probes every EV of some planes of an open device; a context manager."""
 
     def __init__(
-        self, ctx: Context, targets: Sequence[Target], *, timeout: float = MAX_TIMEOUT, dscp: int = 0
+        self,
+        ctx: Context,
+        targets: Sequence[Target],
+        *,
+        timeout: float = MAX_TIMEOUT,
+        dscp: int = 0,
+        names: Mapping[tuple[int, int], str] | None = None,
     ) -> None:
         """Prepare; `round` does it.
 
@@ -46,6 +52,7 @@ class Pinger:
             targets: at most one for each plane.
             timeout: seconds an answer may take, more than 0, at most `MAX_TIMEOUT`.
             dscp: class of the probes, 0 to 63; answers are always CONTROL.
+            names: of paths, by plane and EV.
 
         Raises:
             UsageError: an argument is out of range, or a target has no such plane.
@@ -59,7 +66,12 @@ class Pinger:
         if not targets or len(self._targets) != len(targets) or not self._targets.keys() <= self._evs.keys():
             raise UsageError("ping needs one target for each plane it uses")
         self._ctx, self._timeout, self._dscp = ctx, timeout, dscp
-        self.paths = [Path(plane, ev) for plane in sorted(self._targets) for ev in self._evs[plane]]
+        known = names or {}
+        self.paths = [
+            Path(plane, ev, known.get((plane, ev), ""))
+            for plane in sorted(self._targets)
+            for ev in self._evs[plane]
+        ]
         longest = max(len(self._evs[plane]) for plane in self._targets)
         self._order = sorted(self.paths, key=lambda p: self._evs[p.plane].index(p.ev) / longest)
         self.refused = 0
