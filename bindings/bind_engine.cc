@@ -89,6 +89,8 @@ const char* name_of(engine::EventKind k) {
       return "port_local";
     case engine::EventKind::port_remote:
       return "port_remote";
+    case engine::EventKind::port_moved:
+      return "port_moved";
     case engine::EventKind::cq_overrun:
       return "cq_overrun";
     case engine::EventKind::endpoint_response:

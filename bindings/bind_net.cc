@@ -330,6 +330,13 @@ class NetDriver {
     check(s.error(), "qp_stats");
     return to_dict(s.value());
   }
+  void move_peer(uint32_t qpn, const nb::dict& attr) {
+    const engine::QpAttr a = qp_attr_from(attr);
+    if (!a.peer_ports || a.peer_ports->size() != 1) throw nb::value_error("move_peer: one entry of peer_ports");
+    check(run([&](Endpoint& e, Instant now) { return e.move_peer(now, qpn, a.peer_ports->front()); }),
+          "move_peer");
+  }
+
   nb::list path_stats(uint32_t qpn) {
     const auto rows = run([=](Endpoint& e, Instant) { return e.path_stats(qpn); });
     nb::list out;
@@ -463,6 +470,8 @@ void bind_net(nb::module_& m) {
       .def("send_ev_probe", &D::send_ev_probe, nb::arg("local_port"), nb::arg("address"), nb::arg("udp_port"),
            nb::arg("ev"), nb::arg("dscp"))
       .def("qp_stats", &D::qp_stats, nb::arg("qpn"))
+      .def("move_peer", &D::move_peer, nb::arg("qpn"), nb::arg("attr"),
+           "The peer's plane behind one local port has another address. `attr`: peer_ports with that one entry.")
       .def("path_stats", &D::path_stats, nb::arg("qpn"))
       .def("stats", &D::stats)
       .def("planes", &D::planes)

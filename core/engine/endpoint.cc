@@ -39,6 +39,36 @@ base::Result<uint8_t> Endpoint::add_port(const PortConfig& port) {
   return number;
 }
 
+Errno Endpoint::set_port_address(Instant now, uint8_t port, const IpAddr& addr, uint16_t udp_port) {
+  Impl& m = *impl_;
+  m.last_now = now;
+  if (port == 0 || port > m.env.ports.size() || addr.is_unspecified() || udp_port == 0) return EINVAL;
+  PortConfig& p = m.env.ports[port - 1u];
+  if (addr.is_v4() != p.addr.is_v4()) return EINVAL;
+  p.addr = addr;
+  p.udp_port = udp_port;
+  m.trace.record(now, 'm', port, udp_port);
+  Event e;
+  e.kind = EventKind::port_moved;
+  e.at = now;
+  e.port = port;
+  m.push_event(e);
+  return 0;
+}
+
+Errno Endpoint::move_peer(Instant now, uint32_t qpn, const PeerPort& to) {
+  Impl& m = *impl_;
+  m.last_now = now;
+  Impl::QpSlot* s = m.slot_of(qpn);
+  if (s == nullptr || !s->peer) return EINVAL;
+  if (const Errno e = s->qp->move_peer(to); e != 0) return e;
+  m.ops.release_peer(*s->peer);
+  s->peer = m.ops.acquire_peer(s->qp->peer_ports());
+  m.trace.record(now, 'M', qpn, to.local_port);
+  m.settle(now, s->qp->slot());
+  return 0;
+}
+
 Errno Endpoint::set_port_up(Instant now, uint8_t port, bool up) {
   Impl& m = *impl_;
   m.last_now = now;

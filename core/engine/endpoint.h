@@ -29,6 +29,13 @@ class Endpoint {
   // Local link state. Down: its EVs go ASSUMED_BAD(port), peers are told (9.2). EINVAL: no such port.
   Errno set_port_up(Instant now, uint8_t port, bool up);
   [[nodiscard]] uint32_t ports_up() const;
+  // The link of a port came back with another address: what leaves from now on leaves from there. Peers take
+  // nothing from an address they do not know: tell them (move_peer there). EINVAL: no such port, another
+  // family.
+  Errno set_port_address(Instant now, uint8_t port, const IpAddr& addr, uint16_t udp_port);
+  // The peer behind this QP has another address on one of its planes: `to.local_port` says which. Its remote
+  // port and the EVs stay. EINVAL: no such plane of that peer, another family, bad routes.
+  Errno move_peer(Instant now, uint32_t qpn, const PeerPort& to);
 
   // --- resources
   // ---------------------------------------------------------------------------------------------

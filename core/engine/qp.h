@@ -52,6 +52,7 @@ class Qp final : private reliability::Placement {
   void set_usable_ports(Instant now);  // ports_up or the peer's report changed
   // 9.2: bit N = the peer can receive on its port N. Never removes the last usable port (9.4).
   void on_peer_ports(Instant now, uint32_t remote_mask);
+  Errno move_peer(const PeerPort& to);  // endpoint.h
 
   // --- work ---
   Errno post_send(Instant now, const SendWr& wr);
@@ -164,6 +165,7 @@ class Qp final : private reliability::Placement {
   uint32_t usable_ports_ = 0;
   uint32_t pmtu_ = 1024;
   Share* share_ = nullptr;
+  IpAddr share_key_;                // the peer as it was when the share was joined
   int64_t shared_ = 0, grant_ = 0;  // our parts of share_->outstanding and ->granted
   bool trimming_ = false;
   uint8_t last_rx_port_ = 0;

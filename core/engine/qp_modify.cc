@@ -248,7 +248,8 @@ Errno Qp::to_rts(Instant now) {
   cc_ = std::move(controller.value());
   req_ = std::make_unique<reliability::Requester>(c);
   if (env_.config.share_window) {
-    share_ = env_.shares.join(peers_.front().addr);
+    share_key_ = peers_.front().addr;
+    share_ = env_.shares.join(share_key_);
     share_->limit = std::max(share_->limit, cc_->snapshot().max_wnd);
   }
   return 0;
@@ -283,7 +284,7 @@ void Qp::leave_share() {
   share_->outstanding -= shared_;
   shared_ = 0;
   share_ = nullptr;
-  env_.shares.leave(peers_.front().addr);
+  env_.shares.leave(share_key_);
 }
 
 void Qp::to_reset() {
@@ -373,6 +374,18 @@ void Qp::set_usable_ports(Instant now) {
   }
   if (cc_) cc_->on_link(now, link_params());
   if (req_ && (usable_ports_ & ~before) != 0) req_->retry_now(now);
+}
+
+Errno Qp::move_peer(const PeerPort& to) {
+  const auto at = std::find_if(peers_.begin(), peers_.end(),
+                               [&](const PeerPort& p) { return p.local_port == to.local_port; });
+  if (at == peers_.end() || to.addr.is_unspecified() || to.addr.is_v4() != at->addr.is_v4()) return EINVAL;
+  if (to.udp_port == 0 || !valid_routes(to)) return EINVAL;
+  at->addr = to.addr;
+  at->udp_port = to.udp_port;
+  at->routes = to.routes;
+  attr_.peer_ports = peers_;
+  return 0;
 }
 
 void Qp::on_peer_ports(Instant now, uint32_t remote_mask) {

@@ -183,6 +183,7 @@ enum class EventKind : uint8_t {
   ev_state,
   port_local,
   port_remote,
+  port_moved,
   cq_overrun,
   endpoint_response,
   qp_drained
@@ -193,7 +194,7 @@ struct Event {
   uint32_t qpn = 0, cq = 0;
   Status status = Status::success;  // qp_error
   uint8_t port = 0;
-  bool up = false;    // port_*
+  bool up = false;    // port_local, port_remote
   ev::StateEvent ev;  // ev_state
   uint16_t request_id = 0;
   Duration rtt{};        // endpoint_response

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -132,6 +133,36 @@ std::optional<InterfaceInfo> interface_of(const HostAddress& a) {
     out = InterfaceInfo{i->ifa_name, mtu_of(i->ifa_name),
                         (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_RUNNING) != 0};
     break;
+  }
+  freeifaddrs(list);
+  return out;
+}
+
+namespace {
+bool is_link_local(const base::IpAddr& ip) { return ip.bytes[0] == 0xfe && (ip.bytes[1] & 0xc0) == 0x80; }
+}  // namespace
+
+std::optional<HostAddress> another_address(const std::string& interface, const HostAddress& like,
+                                           std::span<const HostAddress> taken) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return std::nullopt;
+  std::optional<HostAddress> out;
+  const auto is_taken = [&](const HostAddress& a) {
+    return std::any_of(taken.begin(), taken.end(),
+                       [&](const HostAddress& t) { return t.ip == a.ip && t.scope == a.scope; });
+  };
+  for (const ifaddrs* i = list; i != nullptr && !out; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || interface != i->ifa_name) continue;
+    if ((i->ifa_flags & IFF_UP) == 0 || (i->ifa_flags & IFF_RUNNING) == 0) continue;
+    if (i->ifa_addr->sa_family != (like.v4() ? AF_INET : AF_INET6)) continue;
+    HostAddress found;
+    const bool v4 = like.v4();
+    sockaddr_storage s{};
+    std::memcpy(&s, i->ifa_addr, v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    found.ip = ip_of(s);
+    const bool local = !v4 && is_link_local(found.ip);
+    if (local) found.scope = if_nametoindex(i->ifa_name);
+    if (local == (!v4 && is_link_local(like.ip)) && !is_taken(found)) out = found;
   }
   freeifaddrs(list);
   return out;

@@ -86,7 +86,8 @@ int Driver::Impl::open(std::string& why) {
       return e;
     }
     // An address outside every interface (a local route, AnyIP) has no link whose state could be watched.
-    plane_watched.push_back(interface_of(planes[i].address()).has_value());
+    const auto nic = interface_of(planes[i].address());
+    plane_nic.push_back(nic ? nic->name : std::string{});
   }
   plane_up.assign(planes.size(), true);
   fill.assign(planes.size(), 0);

@@ -50,7 +50,8 @@ struct Driver::Impl {
   void park(base::Instant now, const engine::Transmit& t, std::vector<uint8_t> bytes);
   void retry_stuck(base::Instant now);  // locked
   void announce();                      // locked: event_fd follows the engine's notices
-  void check_links(base::Instant now);  // locked
+  void check_links(base::Instant now);             // locked, by the I/O thread (links.cc)
+  bool move_plane(size_t i, base::Instant now);  // the same; true when it has another address now
   void die(const std::string& what);
   void wake();
   [[nodiscard]] bool forked() const { return generation != fork_generation(); }
@@ -75,7 +76,7 @@ struct Driver::Impl {
   DriverStats stats;                          // guarded
   std::vector<UdpPlane> planes;               // receive() by the I/O thread alone, everything else guarded
   std::vector<bool> plane_up;                 // guarded
-  std::vector<bool> plane_watched;            // its address belonged to an interface when it was opened
+  std::vector<std::string> plane_nic;         // interface that held its address when it was opened; none: ""
   std::vector<base::Instant> last_data_port;  // guarded, by port
   std::unordered_map<uint64_t, base::Instant> last_data_path;  // guarded, by path_key()
   uint64_t last_key = 0;  // guarded: the entry written last, and where it is

@@ -349,16 +349,4 @@ void Driver::Impl::after_send(Instant now, const engine::Transmit& t, int error,
   endpoint.on_send_failed(now, t);
 }
 
-void Driver::Impl::check_links(Instant now) {
-  for (size_t i = 0; i < planes.size(); ++i) {
-    if (!plane_watched[i]) continue;
-    const auto nic = interface_of(planes[i].address());
-    const bool up = nic && nic->up && bindable(planes[i].address());
-    if (up == plane_up[i]) continue;
-    // The sockets stay as they are: bound to an address, they work again as soon as it is back.
-    plane_up[i] = up;
-    endpoint.set_port_up(now, static_cast<uint8_t>(i + 1), up);
-  }
-}
-
 }  // namespace mrc::net

@@ -87,6 +87,23 @@ int UdpPlane::open(const PlaneOptions& options, base::Rng& rng, std::set<uint32_
   return open_pool(taken, why);
 }
 
+int UdpPlane::reopen(const UdpPlane& was, const HostAddress& at) {
+  options_ = was.options_;
+  options_.address = at;
+  options_.udp_port = was.udp_port_;
+  std::string why;  // of interest to nobody: it is tried again when something changes
+  int e = open_main(why);
+  if (e == EADDRINUSE) {
+    options_.udp_port = 0;
+    e = open_main(why);
+  }
+  tags_ = was.tags_;
+  flow_labels_ = was.flow_labels_;
+  labels_refused_ = was.labels_refused_;
+  segments_ = segments_ && was.segments_;
+  return e;
+}
+
 int UdpPlane::open_main(std::string& why) {
   const bool v4 = options_.address.v4();
   main_ = new_socket(v4);

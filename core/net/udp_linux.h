@@ -62,6 +62,9 @@ class UdpPlane {
   // Errno with `why`, or 0. `taken`: tags other planes use already, extended by this one's.
   int open(const PlaneOptions& options, base::Rng& rng, std::set<uint32_t>& taken, std::string& why);
 
+  // Opens the same plane at another address, with its EVs. Errno or 0.
+  int reopen(const UdpPlane& was, const HostAddress& at);
+
   // Socket, address, class and marks of a packet into `m`. Errno when its source port cannot be had.
   int prepare(const wire::DatagramMeta& meta, const base::IpAddr& via, Message& m);
   // The kernel refused `m`. True when `m` was changed so that trying again makes sense.

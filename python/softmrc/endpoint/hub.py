@@ -5,13 +5,16 @@ Which connection a completion or event belongs to, and the clock tick.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from softmrc.endpoint.moves import tell
 from softmrc.endpoint.worker import Worker
 from softmrc.errors import MrcError, PeerError, UsageError
 from softmrc.verbs import CQ, CompChannel, Context
@@ -57,6 +60,19 @@ class Hub:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the thread and block for its result."""
         return self._worker.run(work)
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run a coroutine on the thread."""
+        return self._worker.submit(work)
+
+    @property
+    def here(self) -> bool:
+        """True on the endpoint's thread itself, where nothing may block."""
+        return self._worker.here
+
+    def call_later(self, seconds: float, function: Callable[[], object]) -> None:
+        """Run a function on the thread after some time; any thread."""
+        self._worker.call_soon(lambda: self._worker.call_later(seconds, function))
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Run a function on the thread."""
@@ -131,6 +147,9 @@ class Hub:
         self._events.append(event)
         if event["kind"] == "qp_error" and conn is not None:
             self.call_soon(conn._on_qp_error)
+        if event["kind"] == "port_moved":
+            for one in self.connections():
+                self.call_soon(partial(tell, one, event["port"]))
 
     def _tick(self) -> None:
         if self._stopped:

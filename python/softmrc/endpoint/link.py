@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from softmrc.endpoint.causes import CAUSES, lost_error
 from softmrc.endpoint.inbox import Inbox
 from softmrc.endpoint.mailbox import RECV_DEPTH, Kind, Mailbox
+from softmrc.endpoint.moves import follow
 from softmrc.endpoint.offer import Offer
 from softmrc.endpoint.outbox import Outbox
-from softmrc.endpoint.pathmtu import mtu_cause
 from softmrc.endpoint.region import Exposed, RemoteWindow
 from softmrc.endpoint.stats import ConnectionStats, Notification, path_table
 from softmrc.endpoint.transfer import Transfer
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Link"]
 
-_CAUSES = {
-    WCStatus.REM_ACCESS_ERR: "the peer refused the access: the window is gone, too short, or not writable",
-    WCStatus.REM_INV_REQ_ERR: "the peer took the request for invalid",
-    WCStatus.REM_OP_ERR: "the peer could not execute the request; does it read its notifications?",
-}
 _POLL = 256
 _GOODBYE_SECONDS = 0.5
 _Finished = list[tuple[Transfer, BaseException | None]]
@@ -62,6 +58,8 @@ class Link:
         self._exposed = exposed
         self.qp_numbers = (data.qp_num, mail.qp_num)
         """Of this end: for data, mail."""
+        self.companions: set[QP] = set()
+        """Further queue pairs to the same peer over the same planes."""
         self.path_names: Mapping[tuple[int, int], str] = {}
         """Ways through a known fabric, by plane and EV."""
         self._lock = threading.RLock()
@@ -210,6 +208,8 @@ class Link:
                 self._on_bye(control["bye"])
             elif "bye_ok" in control:
                 self._bye_confirmed = True
+            elif "moved" in control:
+                self._offer = follow(self, control["moved"])
         except (ValueError, TypeError, RecursionError):
             raise PeerError("the peer sent a malformed control message") from None
 
@@ -217,23 +217,11 @@ class Link:
 
     def _explain(self, wc: WC) -> MrcError:
         if wc.status is WCStatus.RETRY_EXC_ERR:
-            return self._lost_error()
+            return lost_error(self)
         if wc.status is WCStatus.WR_FLUSH_ERR:
             return self._broken_error()
-        text = _CAUSES.get(wc.status, "the request failed on this end")
+        text = CAUSES.get(wc.status, "the request failed on this end")
         return CompletionError(int(wc.status), f"write to {self.peer}: {text} ({wc.status.name})")
-
-    def _lost_error(self) -> PeerError:
-        planes = {p.number: p.address for p in self._ep.planes}
-        its = {p.number: p.address for p in self._offer.planes}
-        tried = ", ".join(f"{mine} ({planes.get(mine)} to {its[n]})" for mine, n in self._pairs)
-        routes = [(planes[mine], its[n]) for mine, n in self._pairs]
-        cause = mtu_cause(routes, self._pmtu, self._ep.ctx.stats()["tx_too_big"] - self._too_big)
-        return PeerError(
-            f"{self.peer} is lost: no progress on any plane; tried planes {tried}; last heard "
-            f"{time.monotonic() - self._heard:.1f} s ago. "
-            f"{cause or 'Is the process gone, or route, MTU or firewall wrong?'}"
-        )
 
     def _broken_error(self) -> PeerError:
         return PeerError(

@@ -192,6 +192,8 @@ def _named(event: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
         where = {"qpn": event["qpn"]} if event["qpn"] else {}
         side = kind.removeprefix("port_")
         return "plane", {"side": side, "plane": event["port"], "up": event["up"], **where, **more}
+    if kind == "port_moved":
+        return "plane", {"side": "moved", "plane": event["port"], **more}
     if kind == "qp_error":
         return kind, {"qpn": event["qpn"], "status": status_of_engine(event["status"]).name, **more}
     if kind == "cq_overrun":

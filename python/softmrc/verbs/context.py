@@ -126,7 +126,7 @@ class Context(Resource):
     def get_async_event(self, timeout: float | None = None) -> dict[str, Any] | None:
         """Wait for an event.
 
-        `kind` is qp_error, ev_state, port_local, port_remote, cq_overrun or endpoint_response.
+        `kind` is qp_error, ev_state, port_local, port_remote, port_moved, cq_overrun or endpoint_response.
 
         Args:
             timeout: seconds; 0: only look; None: as long as it takes.

@@ -166,6 +166,19 @@ class QP(Resource):
                 for p in planes
             ]
 
+    def move_peer(self, plane: PeerPlane) -> None:
+        """The peer has another address on one of its planes; EVs and everything else stay.
+
+        Raises:
+            VerbsError: EINVAL (the peer has no plane behind `local_plane`, another address family, bad routes).
+        """
+        port = (
+            plane.local_plane, plane.address, plane.udp_port, plane.remote_plane or plane.local_plane,
+            list(plane.routes),
+        )  # fmt: skip
+        with refusals("move peer"):
+            self.ctx.driver.move_peer(self.qp_num, {"peer_ports": [port]})
+
     def query(self) -> tuple[QPAttr, MrcQPAttr]:
         """Return the attributes as they are now."""
         with refusals("query QP"):
