@@ -1,4 +1,4 @@
-"""Field cases of links and paths, over links of the kernel's: B01, B03, B04, B05, B13."""
+"""Field cases of links and paths, over links of the kernel: B01 to B05, B13."""
 
 from __future__ import annotations
 
@@ -157,3 +157,31 @@ def test_an_address_that_goes_and_returns_is_no_error(kept: bool, planes: Planes
     time.sleep(3.0)
     assert share(rates(joined, 1.0), "1") >= 0.4
     assert joined.a.ask("stop", stream)["error"] == ""
+
+
+@pytest.mark.parametrize("flap", [False, True], ids=["swapped", "down and up"])
+def test_a_plane_that_returns_with_another_address_is_used_again(
+    flap: bool, planes: Planes, join: Join
+) -> None:
+    """B02: the address of a link is another one afterwards; both ends go on, with all planes."""
+    fabric = planes(2, bits_per_second=RATE, keep_addresses=False)
+    joined = join(fabric)
+    there = joined.a.ask("stream", joined.conn)
+    assert share(rates(joined, 0.5), "1") > 0.4
+    if flap:
+        fabric.a.down("a1")
+        time.sleep(0.3)
+        fabric.a.up("a1")
+    else:
+        fabric.a.run("ip", "address", "del", "fd00:1::1/64", "dev", "a1")
+    fabric.a.address("a1", "fd00:1::77/64")
+    fabric.a.route("fd00:1::/64", dev="a1")
+    time.sleep(2.0)
+    assert share(rates(joined, 1.0), "1") >= 0.4
+    assert [p["address"] for p in joined.a.ask("planes")] == ["fd00:1::77", "fd00:2::1"]
+    # The first address again, beside the new one: nothing moves a second time.
+    fabric.a.address("a1", "fd00:1::1/64")
+    time.sleep(0.5)
+    assert share(rates(joined, 0.5), "1") >= 0.4
+    assert joined.a.ask("stop", there)["error"] == ""
+    assert joined.a.ask("planes")[0]["address"] == "fd00:1::77"

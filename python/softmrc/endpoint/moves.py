@@ -65,4 +65,7 @@ def _checked(told: Any) -> tuple[int, str, int]:
     if not isinstance(text, str):
         raise ValueError("moved: no address")
     # The scope of a link-local address is each end's own.
-    return number, str(ipaddress.ip_address(text.partition("%")[0])), udp_port
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if address.is_unspecified or address.is_multicast:
+        raise ValueError("moved: no address of a host")
+    return number, str(address), udp_port
