@@ -55,7 +55,12 @@ class LoopbackPlace:
     def start(self, rank: int, config: dict[str, Any], backend: str) -> subprocess.Popen[str]:
         """Start a rank."""
         planes = ",".join(f"127.0.{p}.{rank + 1}" for p in range(1, self._plan.planes + 1))
-        env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "SOFTMRC_PLANES": planes}
+        env = {
+            **os.environ,
+            "GLOO_SOCKET_IFNAME": "lo",
+            "SOFTMRC_PLANES": planes,
+            "TORCH_CPP_LOG_LEVEL": "ERROR",
+        }
         return subprocess.Popen(
             _command(config), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
         )
@@ -95,12 +100,16 @@ class LabPlace:
     def store(self) -> str:
         """A port of the first host, another one each time: no run meets the sockets of the last."""
         self._runs += 1
-        return f"tcp://[{self._lab.plain_address('h0')}]:{_PORT + self._runs}"
+        return f"tcp://[{self._lab.addresses('h0')[0]}]:{_PORT + self._runs}"
 
     def start(self, rank: int, config: dict[str, Any], backend: str) -> subprocess.Popen[str]:
         """Start a rank on the host of its number."""
         host = f"h{rank}"
-        env = {**os.environ, "GLOO_SOCKET_IFNAME": self._lab.plain_device(host)}
+        env = {
+            **os.environ,
+            "GLOO_SOCKET_IFNAME": "p1",
+            "TORCH_CPP_LOG_LEVEL": "ERROR",
+        }  # its one path: gloo has no use for more
         return self._lab.popen(
             host, *_command(config), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
         )
