@@ -12,14 +12,18 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 
 from softmrc.device import end_block
+from softmrc.endpoint.bringup import draw_ways, receive_on, send_on
 from softmrc.endpoint.link import Link
 from softmrc.endpoint.mailbox import Kind
+from softmrc.endpoint.offer import QpOffer
 from softmrc.endpoint.region import Region, RemoteWindow
 from softmrc.endpoint.stats import ConnectionStats, Notification, Route
+from softmrc.endpoint.steering import Ways
 from softmrc.endpoint.tap import Tap
 from softmrc.endpoint.transfer import Transfer
 from softmrc.errors import PeerClosedError, UsageError
 from softmrc.types import Buffer
+from softmrc.verbs import QP
 
 __all__ = ["Connection"]
 
@@ -54,9 +58,31 @@ class Connection(Link):
         return tuple(p.address for p in self._offer.planes)
 
     @property
+    def silent_for(self) -> float:
+        """Seconds since the peer was heard last: since it acknowledged or sent something."""
+        return time.monotonic() - self._heard
+
+    @property
     def pmtu(self) -> int:
         """Payload bytes of a full packet."""
         return self._pmtu
+
+    def open_beside(self, qp: QP, psn: int, its_end: QpOffer, *, max_wimm: int) -> Ways:
+        """Bring a further queue pair up that takes the planes, packet size and knobs of this connection.
+
+        Args:
+            qp: in state RESET; RTS in the end.
+            psn: its first PSN, as the peer was told.
+            its_end: number and first PSN of the queue pair at the peer.
+            max_wimm: immediates in flight, each way.
+
+        Returns:
+            The ways of its EVs through the fabric, where one is known.
+        """
+        ways = draw_ways(self._ep, self._offer, self._pairs)
+        receive_on(self._ep, qp, its_end, self._offer, self._pairs, self._pmtu, max_wimm=max_wimm, ways=ways)
+        send_on(self._ep, qp, psn, self._offer, max_wimm=max_wimm)
+        return ways
 
     # --- memory ---------------------------------------------------------------------------------------------
 

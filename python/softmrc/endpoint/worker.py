@@ -80,13 +80,20 @@ class Worker:
         """Run a coroutine on the thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def stop(self, fd: int) -> None:
-        """Stop reading `fd`, end the loop and join the thread."""
+    def stop(self, fd: int | None = None, patience: float | None = None) -> None:
+        """Stop reading `fd`, end the loop and join the thread.
+
+        Args:
+            fd: what `add_reader` was given last; None: nothing.
+            patience: seconds to wait for a thread that is busy in a function it was given; None: for ever. One that
+                is busy for longer ends later, and with the process at the latest.
+        """
         if self.forked or self._loop.is_closed():
             return
 
         async def finish() -> None:
-            self._loop.remove_reader(fd)
+            if fd is not None:
+                self._loop.remove_reader(fd)
             others = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
             for task in others:
                 task.cancel()
@@ -96,5 +103,6 @@ class Worker:
 
         asyncio.run_coroutine_threadsafe(finish(), self._loop)
         if not self.here:
-            self._thread.join()
-            self._loop.close()
+            self._thread.join(patience)
+            if not self._thread.is_alive():
+                self._loop.close()
