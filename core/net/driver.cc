@@ -50,6 +50,7 @@ int Driver::Impl::open_plane(size_t i, base::Rng& rng, std::set<uint32_t>& taken
   o.force_source_ports = c.force_source_ports;
   o.batching = config.batching;
   o.udp_checksum = c.udp_checksum;
+  o.gateway = c.gateway;
   o.rcvbuf = config.rcvbuf;
   o.sndbuf = config.sndbuf;
   o.hop_limit = config.engine.hop_limit;
@@ -86,7 +87,7 @@ int Driver::Impl::open(std::string& why) {
       return e;
     }
     // An address outside every interface (a local route, AnyIP) has no link whose state could be watched.
-    const auto nic = interface_of(planes[i].address());
+    const auto nic = planes[i].gateway() ? std::nullopt : interface_of(planes[i].address());
     plane_nic.push_back(nic ? nic->name : std::string{});
   }
   plane_up.assign(planes.size(), true);
@@ -205,11 +206,13 @@ std::vector<PlaneInfo> Driver::planes() const {
       info.sndbuf_granted = p.sndbuf();
       info.tags = p.tags();
       info.note = p.note();
+      if (p.gateway()) info.mtu = p.gateway()->mtu();
       out.push_back(info);
       addresses.push_back(p.address());
     }
   }
   for (size_t i = 0; i < out.size(); ++i) {
+    if (out[i].mtu != 0) continue;
     if (const auto nic = interface_of(addresses[i])) out[i].mtu = nic->mtu;
   }
   return out;

@@ -23,6 +23,9 @@ struct PlaneConfig {
   // IPv6 only; false: UDP checksum 0. For uSID lists over real links: the sum is made for the first address
   // of the list and would be wrong at the last. Costs runs (UDP_SEGMENT), which the kernel then refuses.
   bool udp_checksum = true;
+  // "127.0.0.1:4000": the address is not of this kernel but of a fabric in user space, whose switch takes and
+  // brings packets there. They are 48 bytes longer on loopback than on the fabric, whose MTU holds as it is.
+  std::string gateway;
 };
 struct PlaneInfo {
   uint8_t port = 0;

@@ -51,6 +51,7 @@ struct Driver::Impl {
   void retry_stuck(base::Instant now);  // locked
   void announce();                      // locked: event_fd follows the engine's notices
   void check_links(base::Instant now);             // locked, by the I/O thread (links.cc)
+  void follow_gateway(size_t i, base::Instant now);  // locked: the state its switch told last
   bool move_plane(size_t i, base::Instant now);  // the same; true when it has another address now
   void die(const std::string& what);
   void wake();

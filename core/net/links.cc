@@ -9,6 +9,7 @@ using base::Instant;
 
 void Driver::Impl::check_links(Instant now) {
   for (size_t i = 0; i < planes.size(); ++i) {
+    if (planes[i].gateway()) follow_gateway(i, now);
     if (plane_nic[i].empty()) continue;
     auto nic = interface_of(planes[i].address());
     bool up = nic && nic->up && bindable(planes[i].address());
@@ -18,6 +19,13 @@ void Driver::Impl::check_links(Instant now) {
     plane_up[i] = up;
     endpoint.set_port_up(now, static_cast<uint8_t>(i + 1), up);
   }
+}
+
+void Driver::Impl::follow_gateway(size_t i, Instant now) {
+  const bool up = planes[i].gateway()->up();
+  if (up == plane_up[i]) return;
+  plane_up[i] = up;
+  endpoint.set_port_up(now, static_cast<uint8_t>(i + 1), up);
 }
 
 // The interface is there and has another address instead (B02). EVs stay what they are: a source port that is
@@ -33,7 +41,8 @@ bool Driver::Impl::move_plane(size_t i, Instant now) {
   e.events = EPOLLIN;
   e.data.u32 = static_cast<uint32_t>(i);
   if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fresh.fd(), &e) != 0) return false;
-  if (endpoint.set_port_address(now, static_cast<uint8_t>(i + 1), to->ip, fresh.udp_port()) != 0) return false;
+  if (endpoint.set_port_address(now, static_cast<uint8_t>(i + 1), to->ip, fresh.udp_port()) != 0)
+    return false;
   planes[i] = std::move(fresh);  // closes the old sockets, which takes them out of epoll
   readable |= 1u << i;
   // Whoever sees the event may look at once.

@@ -156,6 +156,7 @@ bool Driver::Impl::read_planes() {
     if (fullest != told_pressure) endpoint.set_receive_pressure(fullest);
     told_pressure = fullest;
     const Instant now = monotonic_now();
+    if (planes[i].gateway()) follow_gateway(i, now);
     for (engine::Datagram& d : batch) {
       d.meta.port = static_cast<uint8_t>(i + 1);
       stats.rx_bytes += d.bytes.size();

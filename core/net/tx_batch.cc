@@ -10,6 +10,7 @@ void TxBatch::keep(UdpPlane& plane) {
   s.plane = &plane;
   s.error = 0;
   s.end = engine::finish(s.t, s.head.data(), &icrc_prefix_);
+  s.outer_len = static_cast<uint8_t>(plane.outer(s.t.meta, s.t.via, s.bytes(), s.outer.data()));
 }
 
 bool TxBatch::same_path(const Run& r, const Slot& s) const {
@@ -26,7 +27,8 @@ TxBatch::Run* TxBatch::run_for(const Slot& s) {
   for (size_t i = run_count_; i > oldest; --i) {
     Run& r = runs_[i - 1];
     if (r.open && same_path(r, s)) {
-      if (s.bytes() <= r.segment && r.bytes + s.bytes() <= kMaxRunBytes && r.count < kMaxRun) return &r;
+      if (s.sent_bytes() <= r.segment && r.bytes + s.sent_bytes() <= kMaxRunBytes && r.count < kMaxRun)
+        return &r;
       r.open = false;  // later packets of the path must not overtake this one
       return nullptr;
     }
@@ -43,8 +45,8 @@ void TxBatch::group() {
       next_[r->last] = static_cast<uint8_t>(i);
       r->last = static_cast<uint8_t>(i);
       ++r->count;
-      r->bytes += s.bytes();
-      r->open = s.bytes() == r->segment;  // a shorter one ends the run
+      r->bytes += s.sent_bytes();
+      r->open = s.sent_bytes() == r->segment;  // a shorter one ends the run
       continue;
     }
     Run& r = runs_[run_count_];
@@ -52,7 +54,7 @@ void TxBatch::group() {
     if (s.error != 0) continue;
     r.first = r.last = static_cast<uint8_t>(i);
     r.count = 1;
-    r.bytes = r.segment = s.bytes();
+    r.bytes = r.segment = s.sent_bytes();
     r.open = true;
     ++run_count_;
   }
@@ -61,11 +63,7 @@ void TxBatch::group() {
 void TxBatch::gather(Run& r) {
   r.message.parts = &parts_[part_count_];
   r.message.count = 0;
-  each(r, [&](Slot& s) {
-    r.message.add(s.head.data(), s.t.head_len);
-    r.message.add(s.t.payload, s.t.payload_len);
-    r.message.add(s.end.bytes, s.end.length);
-  });
+  each(r, [&](Slot& s) { s.add_to(r.message); });
   part_count_ += r.message.count;
   if (r.count > 1) r.message.set_segment(static_cast<uint16_t>(r.segment));
 }
@@ -78,15 +76,13 @@ void TxBatch::fail(const Run& r, int error) {
 void TxBatch::send_one_by_one(Run& r) {
   bool any = false;
   Message m = r.message;
-  m.control_size = CMSG_SPACE(sizeof(int));
+  m.control_size -= CMSG_SPACE(sizeof(uint16_t));
   for (uint8_t i = r.first; i != kNone; i = next_[i]) {
     Slot& s = slots_[i];
-    std::array<iovec, 3> parts{};
+    std::array<iovec, kParts> parts{};
     m.parts = parts.data();
     m.count = 0;
-    m.add(s.head.data(), s.t.head_len);
-    m.add(s.t.payload, s.t.payload_len);
-    m.add(s.end.bytes, s.end.length);
+    s.add_to(m);
     const msghdr header = m.header();
     s.error = sendmsg(m.fd, &header, MSG_NOSIGNAL) >= 0 ? 0 : errno;
     any |= s.error == 0;

@@ -8,6 +8,7 @@
 
 #include "engine/transmit.h"
 #include "net/udp_linux.h"
+#include "wire/gateway.h"
 #include "wire/icrc.h"
 
 namespace mrc::net {
@@ -21,9 +22,18 @@ class TxBatch {
     engine::Transmit t;
     std::array<uint8_t, wire::kMaxHeaderBytes> head{};
     engine::Trailer end{};
+    std::array<uint8_t, wire::kOuterBytes> outer{};
+    uint8_t outer_len = 0;  // towards a gateway
     UdpPlane* plane = nullptr;
     int error = 0;  // 0: sent
     [[nodiscard]] size_t bytes() const { return size_t{t.head_len} + t.payload_len + end.length; }
+    [[nodiscard]] size_t sent_bytes() const { return bytes() + outer_len; }
+    void add_to(Message& m) const {
+      m.add(outer.data(), outer_len);
+      m.add(head.data(), t.head_len);
+      m.add(t.payload, t.payload_len);
+      m.add(end.bytes, end.length);
+    }
   };
 
   // The slot to fill next. It counts once keep() was called; before that it may be filled again.
@@ -41,6 +51,7 @@ class TxBatch {
   static constexpr size_t kUrgentBytes = 512;
   static constexpr size_t kOpenRuns = 8;  // a packet may join one of the last few
   static constexpr uint8_t kNone = 0xFF;
+  static constexpr size_t kParts = 4;  // of a packet
   struct Run {
     Message message;
     size_t bytes = 0, segment = 0;
@@ -63,7 +74,7 @@ class TxBatch {
   std::array<Slot, kMax> slots_;
   std::array<uint8_t, kMax> next_{};
   std::array<Run, kMax> runs_;
-  std::array<iovec, kMax * 3> parts_{};
+  std::array<iovec, kMax * kParts> parts_{};
   std::array<mmsghdr, kMax> headers_{};
   std::array<uint8_t, kMax> order_{};
   wire::PrefixCache icrc_prefix_;

@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "net/clock.h"
 #include "net/rx_batch.h"
 #include "net/udp_options.h"
+#include "wire/gateway.h"
 
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
@@ -37,7 +39,7 @@ SendOutcome outcome_of(int error) {
 
 msghdr Message::header() {
   msghdr m{};
-  m.msg_name = to.get();
+  m.msg_name = to.length != 0 ? to.get() : nullptr;
   m.msg_namelen = to.length;
   m.msg_iov = parts;
   m.msg_iovlen = count;
@@ -47,18 +49,26 @@ msghdr Message::header() {
 }
 
 void Message::set_segment(uint16_t bytes) {
-  auto* c = reinterpret_cast<cmsghdr*>(control.data() + CMSG_SPACE(sizeof(int)));
+  // Behind the class, where there is one.
+  auto* c = reinterpret_cast<cmsghdr*>(control.data() + control_size);
   c->cmsg_level = SOL_UDP;
   c->cmsg_type = UDP_SEGMENT;
   c->cmsg_len = CMSG_LEN(sizeof bytes);
   std::memcpy(CMSG_DATA(c), &bytes, sizeof bytes);
-  control_size = control.size();
+  control_size += CMSG_SPACE(sizeof bytes);
 }
 
 int UdpPlane::prepare(const wire::DatagramMeta& meta, const base::IpAddr& via, Message& m) {
   const bool v4 = options_.address.v4();
   if (meta.dst.is_v4() != v4) return EAFNOSUPPORT;
   m.stripped = false;
+  if (gateway_) {
+    // Connected, and the class is in the headers within.
+    m.fd = main_.get();
+    m.to = {};
+    m.control_size = 0;
+    return gateway_->paused(monotonic_now()) ? EAGAIN : 0;
+  }
   if (const int e = socket_for(meta.src_port, m.fd); e != 0) return e;
   const bool label = !labels_refused_ || (flow_labels_ && ++unlabelled_ % kRetryLabels == 0);
   m.to = to_sockaddr(via, meta.dst_port, v4 ? 0 : options_.address.scope, label ? meta.flow_label : 0);
@@ -70,6 +80,11 @@ int UdpPlane::prepare(const wire::DatagramMeta& meta, const base::IpAddr& via, M
   std::memcpy(CMSG_DATA(c), &traffic_class, sizeof traffic_class);
   m.control_size = CMSG_SPACE(sizeof traffic_class);
   return 0;
+}
+
+size_t UdpPlane::outer(const wire::DatagramMeta& meta, const base::IpAddr& via, size_t bytes,
+                       uint8_t* p) const {
+  return gateway_ ? wire::emit_outer(meta, via, options_.hop_limit, bytes, p) : 0;
 }
 
 bool UdpPlane::amend(Message& m, int error) {
@@ -96,10 +111,12 @@ void UdpPlane::on_sent(const Message& m) {
 SendOutcome UdpPlane::send(const wire::DatagramMeta& meta, const base::IpAddr& via, base::ByteView bytes,
                            int& error) {
   Message m;
-  iovec part{};
-  m.parts = &part;
+  std::array<iovec, 2> parts{};
+  std::array<uint8_t, wire::kOuterBytes> head;
+  m.parts = parts.data();
   error = prepare(meta, via, m);
-  if (error != 0) return SendOutcome::path_error;
+  if (error != 0) return error == EAGAIN ? SendOutcome::would_block : SendOutcome::path_error;
+  m.add(head.data(), outer(meta, via, bytes.size(), head.data()));
   m.add(bytes.data(), bytes.size());
   const msghdr header = m.header();
   for (int tries = 0; tries < 3; ++tries) {
@@ -152,6 +169,16 @@ size_t UdpPlane::read_control(msghdr& m, wire::DatagramMeta& meta, uint64_t& dro
   return static_cast<size_t>(std::max(segment, 0));
 }
 
+void UdpPlane::accept(engine::Datagram d, std::vector<engine::Datagram>& out) {
+  if (gateway_) {
+    if (wire::is_gateway_message(d.bytes)) return gateway_->message(d.bytes, monotonic_now());
+    // The switch checked it all; what fails here is no packet of its.
+    const base::ByteView all = d.bytes;
+    if (wire::parse_outer(all, d.meta, d.bytes) != wire::OuterFault::none) return;
+  }
+  out.push_back(d);
+}
+
 bool UdpPlane::receive(RxBatch& into, std::vector<engine::Datagram>& out, uint64_t& dropped) {
   into.rewind();
   const int n = recvmmsg(main_.get(), into.messages(), RxBatch::kMessages, MSG_DONTWAIT, nullptr);
@@ -170,7 +197,7 @@ bool UdpPlane::receive(RxBatch& into, std::vector<engine::Datagram>& out, uint64
     size_t at = 0;
     do {
       d.bytes = base::ByteView(into.bytes(k) + at, std::min(step, total - at));
-      out.push_back(d);
+      accept(d, out);
       at += step;
     } while (at < total);
   }

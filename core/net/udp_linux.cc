@@ -74,6 +74,12 @@ int UdpPlane::open(const PlaneOptions& options, base::Rng& rng, std::set<uint32_
     why = "a plane has 1 to " + std::to_string(kMaxSockets) + " EVs, not " + std::to_string(options.evs);
     return EINVAL;
   }
+  if (!options_.gateway.empty()) {
+    if (const int e = open_behind_gateway(why); e != 0) return e;
+    flow_labels_ = true;  // every header is our own
+    pick_labels(rng, taken);
+    return 0;
+  }
   if (const int e = open_main(why); e != 0) return e;
   flow_labels_ = !options_.address.v4() && !options_.force_source_ports;
   if (flow_labels_ && labels_refused()) {
@@ -156,6 +162,31 @@ int UdpPlane::open_main(std::string& why) {
   // The kernel doubles what was asked for (bookkeeping); what counts for payload is half of what it says.
   rcvbuf_ = get(fd, SOL_SOCKET, SO_RCVBUF) / 2;
   sndbuf_ = get(fd, SOL_SOCKET, SO_SNDBUF) / 2;
+  return 0;
+}
+
+int UdpPlane::open_behind_gateway(std::string& why) {
+  main_ = new_socket(true);
+  const int fd = main_.get();
+  if (!main_) {
+    const int e = errno;
+    why = std::string("no IPv4 socket: ") + std::strerror(e);
+    return e;
+  }
+  set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, options_.rcvbuf);
+  set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, options_.sndbuf);
+  set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+  GatewayLink link;
+  if (const int e = link.open(fd, options_.gateway, options_.address, options_.udp_port, why); e != 0)
+    return e;
+  if (options_.batching == Batching::runs) {
+    set(fd, SOL_UDP, UDP_GRO, 1);
+    segments_ = set(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
+  }
+  udp_port_ = link.udp_port();
+  rcvbuf_ = get(fd, SOL_SOCKET, SO_RCVBUF) / 2;
+  sndbuf_ = get(fd, SOL_SOCKET, SO_SNDBUF) / 2;
+  gateway_ = link;
   return 0;
 }
 

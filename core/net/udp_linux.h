@@ -9,6 +9,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "net/address.h"
 #include "net/batching.h"
 #include "net/fd.h"
+#include "net/gateway_link.h"
 
 namespace mrc::net {
 
@@ -30,6 +32,7 @@ struct PlaneOptions {
   uint8_t hop_limit = 64;
   Batching batching = Batching::runs;
   bool udp_checksum = true;
+  std::string gateway;
 };
 
 enum class SendOutcome : uint8_t { sent, would_block, path_error };
@@ -65,6 +68,9 @@ class UdpPlane {
   // Opens the same plane at another address, with its EVs. Errno or 0.
   int reopen(const UdpPlane& was, const HostAddress& at);
 
+  // The headers that a packet with that much UDP payload has before it on the way to a gateway; their length,
+  // 0 without one.
+  size_t outer(const wire::DatagramMeta& meta, const base::IpAddr& via, size_t bytes, uint8_t* p) const;
   // Socket, address, class and marks of a packet into `m`. Errno when its source port cannot be had.
   int prepare(const wire::DatagramMeta& meta, const base::IpAddr& via, Message& m);
   // The kernel refused `m`. True when `m` was changed so that trying again makes sense.
@@ -84,6 +90,8 @@ class UdpPlane {
   // Fill of the receive buffer in percent.
   [[nodiscard]] uint8_t occupancy() const;
 
+  // Behind a gateway; else null.
+  [[nodiscard]] const GatewayLink* gateway() const { return gateway_ ? &*gateway_ : nullptr; }
   [[nodiscard]] int fd() const { return main_.get(); }
   [[nodiscard]] uint16_t udp_port() const { return udp_port_; }
   [[nodiscard]] const HostAddress& address() const { return options_.address; }
@@ -98,17 +106,21 @@ class UdpPlane {
   static constexpr size_t kMaxSockets = 4096;
 
   int open_main(std::string& why);
+  int open_behind_gateway(std::string& why);
   int open_pool(std::set<uint32_t>& taken, std::string& why);
   int open_sender(uint16_t port, Fd& out) const;
   void adopt(Fd s, uint16_t port);
   void pick_labels(base::Rng& rng, std::set<uint32_t>& taken);
   [[nodiscard]] bool labels_refused() const;
   int socket_for(uint16_t src_port, int& fd);
+  // One datagram of the main socket.
+  void accept(engine::Datagram d, std::vector<engine::Datagram>& out);
   // What the ancillary data says into `meta`; returns the length of the datagrams of a run, 0 for a single
   // one.
   size_t read_control(msghdr& m, wire::DatagramMeta& meta, uint64_t& dropped);
 
   PlaneOptions options_;
+  std::optional<GatewayLink> gateway_;
   Fd main_;
   std::vector<Fd> pool_;
   std::vector<std::pair<uint16_t, int>> by_port_;  // source port -> socket, sorted
