@@ -32,6 +32,7 @@ _COMMANDS = {
         "Train over MRC and over gloo while planes and switches fail.",
     ),
     "doctor": ("softmrc.cli.doctor", "doctor", "Say what this host offers and what to change."),
+    "lab": ("softmrc.cli.lab", "lab", "A multi-plane SRv6 fabric on this host, in the kernel."),
     "sim": ("softmrc.cli.sim", "sim", "Simulate a fabric, from two hosts to 131,072."),
     "paper": ("softmrc.cli.paper", "paper", "Compare the simulator with the MRC paper's results."),
     "plot": ("softmrc.cli.plot", "plot", "Draw the figures of a simulation."),

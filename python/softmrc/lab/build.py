@@ -45,7 +45,8 @@ _FORWARDING = {"conf.all.forwarding": 1, "conf.default.forwarding": 1}
 
 def sid_mac(node: Node) -> str:
     """Return the hardware address of a node's device for SIDs."""
-    return f"02:5d:{node.plane:02x}:{'ht0t1t2'.index(node.kind[:2]) if node.kind != 'host' else 0:02x}:{node.index >> 8:02x}:{node.index & 255:02x}"
+    kind = ("host", "t0", "t1", "t2").index(node.kind)
+    return f"02:5d:{node.plane:02x}:{kind:02x}:{node.index >> 8:02x}:{node.index & 255:02x}"
 
 
 class Maker:
@@ -82,13 +83,17 @@ class Maker:
     def prepare(self, node: NodePlan) -> None:
         """Set a namespace up: kernel settings, loopback, the device for SIDs."""
         space = self.space(node.node.name)
-        with entered(space):
-            for key, value in (_SYSCTLS | (_FORWARDING if node.forwards else {})).items():
-                _write_sysctl(key, value)
+        self.settings(node)
         self.net.ask(space, "link", "set", index=1, state="up")
         if node.has_sid_device:
             self.net.ask(space, "link", "add", ifname=SID_DEVICE, kind="ifb", address=sid_mac(node.node))
             self.net.ask(space, "link", "set", index=self.net.index(space, SID_DEVICE), state="up")
+
+    def settings(self, node: NodePlan) -> None:
+        """Write a namespace's kernel settings."""
+        with entered(self.space(node.node.name)):
+            for key, value in (_SYSCTLS | (_FORWARDING if node.forwards else {})).items():
+                _write_sysctl(key, value)
 
     def wire(self, link: Link) -> None:
         """Make a veth pair, each end in its namespace from the start, and set it up."""

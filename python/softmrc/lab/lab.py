@@ -1,29 +1,36 @@
 """A lab: made, found again, used and removed.
 
-`Lab.up` makes one, `Lab.load` finds one that another process made. Everything about it follows from its spec; what is on
-disk besides is who owns it.
+`Lab.up` makes one, `Lab.load` finds one that another process made. Everything about it follows from its spec; what is
+on disk besides is who owns it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import os
 import shutil
+import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path as File
 from types import TracebackType
 from typing import Any
 
 from softmrc.errors import MrcError, UsageError
 from softmrc.lab.build import Maker
+from softmrc.lab.counters import Count, sid_counters
+from softmrc.lab.host import choose, room_lacks
 from softmrc.lab.names import Link, namespace, parse_node
 from softmrc.lab.plan import Plan, make_plan
 from softmrc.lab.remove import remove_lab
+from softmrc.lab.snapshot import snapshot
 from softmrc.lab.spec import LabSpec
 from softmrc.lab.state import LabState, Process, locked
 from softmrc.lab.targets import find_links
+from softmrc.lab.verify import Found, repair, verify
+from softmrc.netns.enter import entered
 from softmrc.netns.netlinks import Netlinks
 from softmrc.netns.space import tell
 from softmrc.srv6 import FABRIC_ENV, PLANES_ENV, FabricFile, Path, paths
@@ -33,6 +40,14 @@ __all__ = ["Lab"]
 
 def _silent(_: str) -> None:
     pass
+
+
+def _soft_up(spec: LabSpec, why: str, keep: bool, step: Callable[[str], None]) -> Lab:
+    if importlib.util.find_spec("softmrc.lab.soft") is None:
+        raise UsageError(f"no lab in the kernel: {why}; and this softmrc has no user-space switch")
+    soft = importlib.import_module("softmrc.lab.soft")
+    found: Lab = soft.up(spec, keep=keep, step=step)
+    return found
 
 
 class Lab:
@@ -67,6 +82,9 @@ class Lab:
             UsageError: there is such a lab already, or this host cannot have one; the text says why and what to do.
             MrcError: the system refused something; nothing is left behind.
         """
+        choice = choose(spec.switch)
+        if choice.mode == "soft":
+            return _soft_up(spec, choice.why, keep, step)
         with locked(spec.name):
             old = LabState.load(spec.name)
             if old is not None and not old.abandoned:
@@ -76,6 +94,8 @@ class Lab:
             remove_lab(spec.name, old)
             state = LabState(spec, maker=Process.of(os.getpid()))
             lab = cls(state)
+            if lacks := room_lacks(lab.plan):
+                raise UsageError(f"lab {spec.name}: {'; '.join(lacks)}")
             state.save()
             try:
                 lab._make(step)
@@ -93,10 +113,8 @@ class Lab:
         maker = self.maker
         maker.make(step)
         if importlib.util.find_spec("softmrc.lab.queues") is not None:
-            from softmrc.lab import queues
-
             step("queues")
-            queues.attach(self)
+            importlib.import_module("softmrc.lab.queues").attach(self)
         self.write_fabric_file()
         step("waiting for the links")
         maker.settle()
@@ -113,6 +131,9 @@ class Lab:
             raise UsageError(f"there is no lab {name}: softmrc lab up --name {name}")
         if state.phase != "up":
             raise UsageError(f"lab {name} was left unfinished: softmrc lab down --name {name}")
+        if state.mode == "soft":
+            found: Lab = importlib.import_module("softmrc.lab.soft").load(state)
+            return found
         return cls(state)
 
     def down(self) -> list[str]:
@@ -194,6 +215,44 @@ class Lab:
             raise UsageError(f"lab {self.name} has no host {name}: h0 to h{self.spec.hosts - 1}")
         return self.plan.nodes[name].node.index
 
+    def namespace_of_link(self, link: str) -> tuple[str, str]:
+        """Return the namespace and device of a link's lower end, where both directions can be seen.
+
+        Raises:
+            UsageError: no link of that name.
+        """
+        if link not in self.plan.by_link:
+            raise UsageError(f"lab {self.name} has no link {link}; links are named like {self.links[0].name}")
+        found = self.plan.by_link[link]
+        return self.namespace(found.a_node), found.a_dev
+
+    def record(self, link: str, file: File) -> int:
+        """Record what passes a link, both directions, into a pcap file; returns the process.
+
+        SIGTERM ends it, or `down`.
+
+        Raises:
+            UsageError: no link of that name, or the file cannot be written.
+        """
+        from softmrc.lab.capture import start
+
+        return start(*self.namespace_of_link(link), file)
+
+    def socket(self, host: str, plane: int, port: int = 0) -> socket.socket:
+        """Return a UDP socket of this process in a host, bound to its address in a plane."""
+        with entered(self.namespace(host)):
+            found = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+        try:
+            found.bind((self.addresses(host)[plane - 1], port))
+        except OSError as error:
+            found.close()
+            raise MrcError(f"{host}: port {port} in plane {plane}: {error.strerror}") from None
+        return found
+
+    def counters(self) -> dict[str, Count]:
+        """Return what each switch has passed on by its own uSID, by name."""
+        return sid_counters(self)
+
     # --- programs -------------------------------------------------------------------------------------------
 
     def environment(self, host: str) -> dict[str, str]:
@@ -258,6 +317,20 @@ class Lab:
             state.helpers = [p for p in state.helpers if p.alive] + [process]
             state.save()
             self.state = state
+
+    # --- state ----------------------------------------------------------------------------------------------
+
+    def verify(self, nodes: Iterable[str] | None = None) -> Found:
+        """Compare nodes, or all, with the plan; see `softmrc.lab.verify`."""
+        return verify(self, nodes)
+
+    def repair(self, nodes: Iterable[str] | None = None) -> tuple[Found, Found]:
+        """Put back what is missing in nodes, or all; returns what was found before and after."""
+        return repair(self, nodes)
+
+    def snapshot(self) -> dict[str, dict[str, Any]]:
+        """Return all that stands in the kernel, by node, in a form in which equal states are equal."""
+        return snapshot(self)
 
     # --- the fabric file ------------------------------------------------------------------------------------
 

@@ -200,7 +200,8 @@ class _Plane:
         if self.spec.ua:
             for number, name in enumerate(near):
                 node = self.plan.nodes[name].node
-                words = f"encap seg6local action End.X nh6 {sid_address(node, self.plane)} {FLAVOR} count dev {SID_DEVICE}"
+                to = sid_address(node, self.plane)
+                words = f"encap seg6local action End.X nh6 {to} {FLAVOR} count dev {SID_DEVICE}"
                 dst = f"{_address(self.plane, _FIRST_UA + number)}/{USID_LENGTH}"
                 plan.sids.append(Sid(dst, "End.X", words, SID_DEVICE))
         plan.routes += self._plain(plan, near)

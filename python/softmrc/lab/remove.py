@@ -8,10 +8,11 @@ import re
 import signal
 import time
 
-from softmrc.lab.state import LabState, Process
+from softmrc.errors import MrcError
+from softmrc.lab.state import LabState, Process, directory, locked
 from softmrc.netns.enter import delete, end_processes, names
 
-__all__ = ["leftovers", "remove_lab"]
+__all__ = ["end_lab", "leftovers", "remove_lab"]
 
 _NODE = re.compile(r"h\d+|p\d+t[012]-\d+")
 _PATIENCE_S = 1.0
@@ -20,6 +21,21 @@ _PATIENCE_S = 1.0
 def leftovers(name: str) -> list[str]:
     """Return the namespaces of a lab, known or not."""
     return [n for n in names(f"{name}-") if _NODE.fullmatch(n.removeprefix(f"{name}-"))]
+
+
+def end_lab(name: str) -> list[str]:
+    """Remove the lab of that name, whatever is left of it, and say which namespaces there were. Idempotent.
+
+    Raises:
+        UsageError: another process is changing it.
+    """
+    with locked(name):
+        try:
+            state = LabState.load(name)
+        except MrcError:  # whoever wrote the file, the namespaces are found by their names
+            (directory() / f"{name}.json").unlink(missing_ok=True)
+            state = None
+        return remove_lab(name, state)
 
 
 def remove_lab(name: str, state: LabState | None) -> list[str]:

@@ -1,7 +1,7 @@
 """What a lab is: its fabric, rates and options, checked before anything is made.
 
-The fabric has the fields of the simulator's (`softmrc.sim.config.Clos` and `Graph`) and is read from the same files; this
-module is apart from it because the simulator needs numpy and a lab does not.
+The fabric has the fields of the simulator's (`softmrc.sim.config.Clos` and `Graph`) and is read from the same files
+(`softmrc.lab.file`); the two are apart because the simulator needs numpy and a lab does not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a name stands for when links are broken, watched or recorded.
 
-`h3.p2`, `p2.t0-5.t1-7`: a link. `h3`, `p2.t1-7`: all links of a host or switch. `p2`: all of a plane. `h3.nic`: all ports
-of a host, which share a transceiver. `p2.t0-5.hosts`, `p2.t0-5.up`: the links of a switch below and above it.
+`h3.p2`, `p2.t0-5.t1-7`: a link. `h3`, `p2.t1-7`: all links of a host or switch. `p2`: all of a plane. `h3.nic`: all
+ports of a host, which share a transceiver. `p2.t0-5.hosts`, `p2.t0-5.up`: the links of a switch below and above it.
 """
 
 from __future__ import annotations

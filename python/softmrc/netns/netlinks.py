@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
 
@@ -14,15 +15,16 @@ __all__ = ["Netlinks"]
 
 
 class Netlinks:
-    """A cache of pyroute2 sockets, one a namespace; a context manager.
+    """A cache of pyroute2 sockets, one a namespace; a context manager. Any thread may use it.
 
-    For the thread that made it alone: pyroute2 opens another socket for any other thread, and that one would be in the
-    other thread's namespace.
+    One thread of its own holds the sockets: pyroute2 opens another one for each thread that uses it, and that would be
+    in the namespace the thread happens to be in.
     """
 
     def __init__(self) -> None:
         """Open nothing yet."""
-        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+        self._worker: ThreadPoolExecutor | None = None
         self._sockets: dict[str, Any] = {}
         self._indexes: dict[str, dict[str, int]] = {}
 
@@ -38,14 +40,24 @@ class Netlinks:
         Raises:
             MrcError: refused; names the namespace, the request and the reason.
         """
+        with self._lock:
+            if self._worker is None:
+                self._worker = ThreadPoolExecutor(1, thread_name_prefix="netlink")
+            answer = self._worker.submit(self._ask, namespace, what, args, options)
+        return answer.result()
+
+    def _ask(self, namespace: str, what: str, args: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
+        from pyroute2 import IPRoute
         from pyroute2.netlink.exceptions import NetlinkError
 
         try:
-            return list(getattr(self._socket(namespace), what)(*args, **options) or ())
+            if namespace not in self._sockets:
+                with entered(namespace):
+                    self._sockets[namespace] = IPRoute()
+            return list(getattr(self._sockets[namespace], what)(*args, **options) or ())
         except (NetlinkError, OSError) as error:
-            code, reason = (error.args + ("", ""))[:2]
             told = " ".join(str(a) for a in (*args, *options.values()))
-            raise MrcError(f"{namespace}: {what} {told}: {reason or code}") from None
+            raise MrcError(f"{namespace}: {what} {told}: {error.args[-1] if error.args else error}") from None
 
     def index(self, namespace: str, dev: str) -> int:
         """Return the index of a device.
@@ -62,18 +74,15 @@ class Netlinks:
             raise MrcError(f"{namespace} has no device {dev}")
         return known[dev]
 
-    def _socket(self, namespace: str) -> Any:
-        from pyroute2 import IPRoute
-
-        if threading.get_ident() != self._thread:
-            raise MrcError("these netlink sockets belong to another thread")
-        if namespace not in self._sockets:
-            with entered(namespace):
-                self._sockets[namespace] = IPRoute()
-        return self._sockets[namespace]
-
     def close(self) -> None:
-        """Close all sockets; they are opened again when needed."""
+        """Close all sockets; they are opened again when needed. Idempotent."""
+        with self._lock:
+            worker, self._worker = self._worker, None
+            if worker is not None:
+                worker.submit(self._close).result()
+                worker.shutdown()
+
+    def _close(self) -> None:
         for socket in self._sockets.values():
             with contextlib.suppress(Exception):
                 socket.close()
