@@ -33,6 +33,7 @@ net::PlaneConfig plane_from(const nb::dict& d) {
   r.read("force_source_ports", p.force_source_ports);
   r.read("bytes_per_second", p.bytes_per_second);
   r.read("udp_checksum", p.udp_checksum);
+  r.read("gateway", p.gateway);
   r.finish();
   return p;
 }

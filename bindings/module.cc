@@ -14,6 +14,7 @@ void bind_cc(nb::module_& m);
 void bind_perf(nb::module_& m);
 void bind_policy(nb::module_& m);
 void bind_sim(nb::module_& m);
+void bind_softswitch(nb::module_& m);
 void bind_yard(nb::module_& m);
 #ifdef SOFTMRC_WITH_TESTING
 void bind_testing(nb::module_& m);
@@ -47,6 +48,7 @@ NB_MODULE(_core, m) {
   bind_yard(m);
   bind_sim(m);
   bind_policy(m);
+  bind_softswitch(m);
 #ifdef SOFTMRC_WITH_TESTING
   bind_testing(m);
 #endif
