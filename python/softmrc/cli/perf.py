@@ -73,6 +73,7 @@ _Via = Annotated[
         metavar="LIST[,LIST...]", help="SRv6: uSID lists that end at the peer; EVs are spread over them."
     ),
 ]
+_BinMs = Annotated[int, typer.Option(help="Milliseconds of a bin of goodput over time at this end.")]
 _PerPort = Annotated[bool, typer.Option("--report-per-port", help="Show every EV, too.")]
 _Once = Annotated[bool, typer.Option("--once", help="Server: end after one client.")]
 _Timeout = Annotated[float, typer.Option(help="Client: seconds to wait for a server.")]
@@ -85,13 +86,13 @@ def perf(
     sweep: _Sweep = False, iters: _Iters = 0, duration: _Duration = None, qps: _Qps = 1, depth: _Depth = 128,
     both: _Both = False, mtu: _Mtu = None, ev_run: _EvRun = 0, evs: _Evs = 16, spin_us: _Spin = 50,
     region_size: _Region = None, progress: _Drive = "caller", batching: _Batching = "auto", via: _Via = None,
-    per_port: _PerPort = False, once: _Once = False, timeout: _Timeout = 10.0, token: _Token = None,
-    json: _Json = False, metrics: MetricsOption = None, events: EventsOption = None, qlog: QlogOption = None,
+    bin_ms: _BinMs = 100, per_port: _PerPort = False, once: _Once = False, timeout: _Timeout = 10.0,
+    token: _Token = None, json: _Json = False, metrics: MetricsOption = None, events: EventsOption = None, qlog: QlogOption = None,
 ) -> None:  # fmt: skip
     """Measure what goes between two hosts: a server without HOST, a client with it.
 
-    The client decides what is measured; --planes, --evs, --spin-us, --progress, --batching and --mtu are each
-    end's own. Options are named as in ib_write_bw and ib_write_lat. Ctrl-C prints what there is so far.
+    The client decides what is measured; --planes, --evs, --spin-us, --progress, --batching, --mtu and --bin-ms are
+    each end's own. Options are named as in ib_write_bw and ib_write_lat. Ctrl-C prints what there is so far.
 
     \b
     softmrc perf
@@ -115,7 +116,7 @@ def perf(
         mine, toward, targets = _ways(planes, host)
         local = Local(
             planes=tuple(mine), evs=evs, spin_us=spin_us, progress=progress, batching=batching, pmtu=mtu,
-            via=tuple(parse_remote_list(via)) if via else (),
+            via=tuple(parse_remote_list(via)) if via else (), bin_ms=bin_ms,
         )  # fmt: skip
         if host is None:
             _serve(local, port, secret, once, json)

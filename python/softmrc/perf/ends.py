@@ -59,6 +59,8 @@ class Local:
     """Path of a fabric file; None: the one SOFTMRC_FABRIC names; "": none. Its paths are used unless `via` is given."""
     via: tuple[str, ...] = ()
     """SRv6 uSID lists that end at the peer; the EVs are spread over them."""
+    bin_ms: int = BIN_MS
+    """Width of the bins in which arriving bytes are counted at this end, milliseconds."""
     rcvbuf: int = Knobs.rcvbuf
     sndbuf: int = Knobs.sndbuf
 
@@ -72,6 +74,8 @@ class Local:
             raise UsageError(f"evs is 1 to 4096, not {self.evs}")
         if not 0 <= self.spin_us <= 1_000_000:
             raise UsageError(f"spin-us is 0 to 1000000, not {self.spin_us}")
+        if not 1 <= self.bin_ms <= 10_000:
+            raise UsageError(f"bin-ms is 1 to 10000, not {self.bin_ms}")
         if self.progress not in ("caller", "thread"):
             raise UsageError(f"progress is caller or thread, not {self.progress!r}")
         Knobs(pmtu=self.pmtu, batching=self.batching)
@@ -230,7 +234,7 @@ class Ends:
             else:
                 mine = {
                     "qpns": [qp.qp_num for qp in self.qps], "target_length": peer.length,
-                    "watch": self.receives, "bin_ns": BIN_MS * 1_000_000,
+                    "watch": self.receives, "bin_ns": self.local.bin_ms * 1_000_000,
                 }  # fmt: skip
                 self.pump = PerfPump(self.ctx.driver, {**common, **mine}, self.source)
 
