@@ -87,7 +87,8 @@ def perf(
     both: _Both = False, mtu: _Mtu = None, ev_run: _EvRun = 0, evs: _Evs = 16, spin_us: _Spin = 50,
     region_size: _Region = None, progress: _Drive = "caller", batching: _Batching = "auto", via: _Via = None,
     bin_ms: _BinMs = 100, per_port: _PerPort = False, once: _Once = False, timeout: _Timeout = 10.0,
-    token: _Token = None, json: _Json = False, metrics: MetricsOption = None, events: EventsOption = None, qlog: QlogOption = None,
+    token: _Token = None, json: _Json = False, metrics: MetricsOption = None, events: EventsOption = None,
+    qlog: QlogOption = None,
 ) -> None:  # fmt: skip
     """Measure what goes between two hosts: a server without HOST, a client with it.
 
