@@ -169,7 +169,7 @@ class Endpoint:
         secret = token_bytes(token)
         exposed = self._exposed(expose)
         try:
-            sockets = bind_sockets(list(dict.fromkeys(hosts)), port)
+            sockets = bind_sockets(list(dict.fromkeys(self.steering.meet(h) for h in hosts)), port)
         except OSError as error:
             exposed.release()
             raise VerbsError(error.errno or 5, f"listen on {', '.join(hosts)} port {port}") from None
@@ -205,7 +205,7 @@ class Endpoint:
         hosts = [addresses] if isinstance(addresses, str) else list(addresses)
         exposed = self._exposed(expose)
         try:
-            return await dial(self, hosts, port, expose=exposed, token=secret, timeout=timeout)
+            return await dial(self, [self.steering.meet(h) for h in hosts], port, expose=exposed, token=secret, timeout=timeout)
         finally:
             exposed.release()
 

@@ -23,6 +23,7 @@ from softmrc.endpoint.inbox import Inbox
 from softmrc.endpoint.offer import encode
 from softmrc.endpoint.region import Exposed
 from softmrc.endpoint.setup import HANDSHAKE_SECONDS, establish
+from softmrc.endpoint.steering import meeting_point
 from softmrc.errors import MrcError, PeerError, UsageError
 
 if TYPE_CHECKING:
@@ -206,10 +207,10 @@ def _framed_busy() -> bytes:
 
 
 def bind_sockets(hosts: list[str], port: int) -> list[socket.socket]:
-    """Bind every host at one port."""
+    """Bind every host at one port; in a fabric of user-space switches, where its hosts meet."""
     out: list[socket.socket] = []
     try:
-        for host in hosts:
+        for host in dict.fromkeys(meeting_point(h) for h in hosts):
             info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
             sock = socket.socket(info[0], socket.SOCK_STREAM)
             out.append(sock)

@@ -23,7 +23,7 @@ from softmrc.errors import UsageError
 from softmrc.srv6 import FABRIC_ENV, PLANES_ENV, FabricFile, paths
 from softmrc.verbs import spread_routes
 
-__all__ = ["Steering", "Ways", "fabric_host", "planes_of_host", "sums_filled_in"]
+__all__ = ["Steering", "Ways", "fabric_host", "meeting_point", "planes_of_host", "sums_filled_in"]
 
 _SIOCETHTOOL = 0x8946
 _GET_TX_CHECKSUM = 0x16
@@ -91,12 +91,18 @@ class Steering:
         """
         made = dict(plane)
         fabric = self.fabric
+        if fabric is not None and (gateway := fabric.gateway(made["address"])) is not None:
+            made["gateway"] = gateway
         if fabric is None or fabric.mode != "usid" or fabric.whose(made["address"]) is None:
             return made
         made["evs"] = self.evs(made["address"], made.get("evs") or evs)
-        if fabric.checksum == "none" or sums_filled_in(made["address"]):
+        if "gateway" not in made and (fabric.checksum == "none" or sums_filled_in(made["address"])):
             made["udp_checksum"] = False
         return made
+
+    def meet(self, address: str) -> str:
+        """Return where to make connections with the host of an address: elsewhere behind a user-space switch."""
+        return (self.fabric.meeting_point(address) if self.fabric is not None else None) or address
 
     def ways(self, pairs: Sequence[tuple[str, str, int, Sequence[int]]]) -> Ways:
         """Deal the paths to a peer out to EVs.
@@ -136,6 +142,11 @@ def _most_paths(fabric: FabricFile, plane: int, host: int) -> int:
         return max((len(paths(shape, plane, host, h)) for h in others), default=1) or 1
     # In a folded Clos the farthest host, the last one or the first, has most ways to it.
     return max(len(paths(shape, plane, host, h)) for h in (0, shape.hosts - 1))
+
+
+def meeting_point(address: str) -> str:
+    """Return where to meet the host of an address, by the fabric that `SOFTMRC_FABRIC` names; see `Steering.meet`."""
+    return Steering.of(None).meet(address)
 
 
 def planes_of_host() -> tuple[str, ...]:

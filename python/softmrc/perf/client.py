@@ -11,6 +11,7 @@ from typing import Any
 
 from softmrc.endpoint.exchange import TcpExchange
 from softmrc.endpoint.handshake import BUSY, Handshake, Refused
+from softmrc.endpoint.steering import meeting_point
 from softmrc.errors import PeerError
 from softmrc.perf.agree import propose
 from softmrc.perf.counters import Counters
@@ -127,7 +128,7 @@ async def _dial(
 
 
 async def _try(host: str, port: int, token: bytes | None, timeout: float) -> tuple[TcpExchange, Handshake]:
-    exchange = TcpExchange(*await asyncio.wait_for(asyncio.open_connection(host, port), timeout))
+    exchange = TcpExchange(*await asyncio.wait_for(asyncio.open_connection(meeting_point(host), port), timeout))
     shake = Handshake(exchange, initiator=True, software=SOFTWARE, token=token)
     try:
         await asyncio.wait_for(shake.open(), _PATIENCE)
