@@ -21,6 +21,7 @@ from softmrc.lab.rtnl import Rtnl, devices
 if TYPE_CHECKING:
     from softmrc.lab.names import Link
     from softmrc.lab.spec import LabSpec
+    from softmrc.lab.state import LabState
 
 __all__ = ["QueueReader", "Queued", "attach", "counters", "port_spec", "why_no_trimming"]
 
@@ -35,6 +36,10 @@ class Queued(Protocol):
     @property
     def links(self) -> list[Link]:
         """Its links."""
+
+    @property
+    def state(self) -> LabState:
+        """What is known about it on disk."""
 
     def namespace(self, node: str) -> str:
         """Return a node's namespace."""
@@ -59,11 +64,8 @@ def port_spec(spec: LabSpec, link: Link, side: str) -> QueueSpec | None:
     )
 
 
-def attach(lab: Queued) -> str:
-    """Put queues on every port of a lab.
-
-    Returns:
-        "" or, in words, what the lab has to do without.
+def attach(lab: Queued) -> None:
+    """Put queues on every port of a lab; its state says afterwards whether they trim, and what it has to do without.
 
     Raises:
         MrcError: the system refused.
@@ -78,7 +80,9 @@ def attach(lab: Queued) -> str:
             for node, dev, side in link.ends():
                 net, index = at.port(node, dev)
                 install(net, index, rate, lab.spec.mtu, programs, port_spec(lab.spec, link, side), high)
-    return f"no trimming and no marks: {why_no_bpf()}" if programs is None else ""
+    lab.state.more["trimming"] = not why_no_trimming(lab.spec)
+    if programs is None and lab.spec.rate_bps is not None:
+        lab.state.notes.append(f"no trimming and no marks: {why_no_bpf()}")
 
 
 class _Sockets:

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from softmrc.errors import MrcError
 from softmrc.netns.enter import entered
 
-__all__ = ["Message", "Rtnl", "attribute", "attributes", "devices", "string"]
+__all__ = ["Message", "Rtnl", "attribute", "attributes", "devices", "flags_of", "set_up", "string"]
 
 _REQUEST, _MULTI, _ACK, _DUMP = 0x1, 0x2, 0x4, 0x300
 _ERROR, _DONE = 2, 3
@@ -149,8 +149,9 @@ def _words(body: bytes, flags: int) -> str:
     return ""
 
 
-_GET_LINK = 18
+_NEW_LINK, _GET_LINK = 16, 18
 _IFNAME = 3
+_UP = 1  # IFF_UP
 
 
 def devices(net: Rtnl) -> dict[str, int]:
@@ -162,3 +163,16 @@ def devices(net: Rtnl) -> dict[str, int]:
             if kind == _IFNAME:
                 found[value.rstrip(b"\0").decode()] = index
     return found
+
+
+def flags_of(net: Rtnl) -> dict[int, bool]:
+    """Return for each device of a namespace whether it is set up."""
+    return {
+        struct.unpack_from("=i", body, 4)[0]: bool(struct.unpack_from("=I", body, 8)[0] & _UP)
+        for _, body in net.dump(_GET_LINK, bytes(16))
+    }
+
+
+def set_up(index: int, up: bool) -> Message:
+    """Return the request that sets a device up or down."""
+    return _NEW_LINK, 0, struct.pack("=BxHiII", 0, 0, index, _UP if up else 0, _UP)
