@@ -21,7 +21,7 @@ from softmrc.endpoint.stats import ConnectionStats, Notification, Route
 from softmrc.endpoint.steering import Ways
 from softmrc.endpoint.tap import Tap
 from softmrc.endpoint.transfer import Transfer
-from softmrc.errors import PeerClosedError, UsageError
+from softmrc.errors import PeerClosedError, PeerError, UsageError
 from softmrc.types import Buffer
 from softmrc.verbs import QP
 
@@ -56,6 +56,11 @@ class Connection(Link):
     def peer_addresses(self) -> tuple[str, ...]:
         """Addresses of all planes the peer has, also of those this end has no counterpart for."""
         return tuple(p.address for p in self._offer.planes)
+
+    @property
+    def peer_left(self) -> bool:
+        """True once the peer has said goodbye, or that it aborts."""
+        return self._bye_seen
 
     @property
     def silent_for(self) -> float:
@@ -234,6 +239,15 @@ class Connection(Link):
         """Return counters, window and the state of every path."""
         with self._lock:
             return self._final or self._snapshot()
+
+    def give_up(self, why: PeerError) -> None:
+        """Free everything at once and tell the peer nothing: it is known to be gone. Idempotent, never blocks.
+
+        Args:
+            why: what transfers on their way, and later calls, fail with.
+        """
+        if not self._ep.hub.forked():
+            self._drop(why)
 
     async def aclose(self, timeout: float | None = None) -> None:
         """`close` without blocking the loop."""
