@@ -63,6 +63,11 @@ class Program:
         """Its process number."""
         return self._child.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._child.poll() is None
+
     def _fail(self, why: str) -> BenchError:
         self._errors.seek(0)
         text = (self._output + self._errors.read()).decode(errors="replace")

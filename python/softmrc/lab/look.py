@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from softmrc.lab.ledger import opened
 from softmrc.lab.names import Link
 
 if TYPE_CHECKING:
@@ -120,10 +121,11 @@ def look(lab: Lab) -> Look:
 def faulty_links(lab: Lab) -> dict[str, tuple[str, str]]:
     """Return what the lab's faults do to links, by name: "down" or "hurt", and the fault in words."""
     found: dict[str, tuple[str, str]] = {}
-    for fault in lab.state.more.get("faults", []):
-        target, what = str(fault.get("target", "")), dict(fault.get("what", {}))
-        words = f"{target} " + (", ".join(f"{k} {v}" for k, v in what.items() if v) or "down")
-        whole = not what or (bool(what.get("down") or what.get("hole")) and not what.get("dir"))
-        for link in lab.links_of(target):
-            found[link.name] = (DOWN if whole else HURT, words.strip())
+    with opened(lab.name, change=False) as ledger:
+        faults = [fault for fault in ledger.faults if fault.on]
+    for fault in faults:
+        harm = fault.harm
+        whole = harm.cuts or (harm.silent and harm.direction == "both")
+        for name in fault.links:
+            found[name] = (DOWN if whole else HURT, f"{fault.target} {harm.words()}")
     return found
