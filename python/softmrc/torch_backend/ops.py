@@ -56,5 +56,6 @@ def reduction(op: Any, dtype: torch.dtype, call: str) -> Reduction:
 
 def _parts(op: Any) -> tuple[str, float]:
     """Return name and factor; the factor of a PREMUL_SUM shows in its pickled state only."""
-    kind, factor = op.__getstate__() if isinstance(op, ReduceOp) else (op, None)
+    # `isinstance(ReduceOp.SUM, ReduceOp)` holds, though that is a plain RedOpType.
+    kind, factor = (op, None) if isinstance(op, ReduceOp.RedOpType) else op.__getstate__()
     return kind.name.lower(), 1.0 if factor is None else float(factor)
