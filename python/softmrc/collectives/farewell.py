@@ -52,7 +52,7 @@ class Farewell:
             ended: returns a container of ranks that have ended meanwhile.
 
         Returns:
-            Ranks whose engine did not even acknowledge it: stopped, or cut off.
+            Ranks that did not answer in time: stopped, cut off, or their Python is busy.
         """
         told = self._peers.tell(ranks, _CHANNEL, _LEAVE)
         end = time.monotonic() + patience
@@ -62,7 +62,8 @@ class Farewell:
                 if all(r in over or (t.done() and t.exception() is not None) for r, t in told.items()):
                     break
                 self._changed.wait(_LOOK_SECONDS * 2)
-        return [r for r in ranks if r not in self._done and (r not in told or not told[r].done())]
+        gone = set(ended())
+        return [r for r in ranks if r not in self._done and r not in gone]
 
     # --- endpoint's thread ----------------------------------------------------------------------------------
 

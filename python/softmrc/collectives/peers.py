@@ -63,7 +63,7 @@ class Peers:
         self._note_handler: Callable[[int, Notification], object] = lambda rank, note: None
         self._arrived: asyncio.Event | None = None
         self._why: dict[int, str] = {}
-        self._closing = False
+        self._stopped = False
         self._accepting: Future[None] | None = None
 
     def on(self, channel: bytes, handler: Callable[[int, bytes], object]) -> None:
@@ -122,7 +122,7 @@ class Peers:
 
     def stop(self) -> None:
         """Accept nobody any more, and report no end of a connection."""
-        self._closing = True
+        self._stopped = True
         if self._accepting is not None:
             self._accepting.cancel()
 
@@ -156,7 +156,7 @@ class Peers:
 
         def ended(error: BaseException) -> None:
             self._guests.discard(conn)
-            if whose and not self._closing and self._conns.get(whose[0]) is conn:
+            if whose and not self._stopped and self._conns.get(whose[0]) is conn:
                 self._on_end(whose[0], error)
 
         conn.serve(message, note, ended)
