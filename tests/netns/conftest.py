@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from softmrc.lab.pytest import lab, lab_maker
 from softmrc.netns import Fabric, Namespace, missing
+
+__all__ = ["lab", "lab_maker"]
 
 AGENT = Path(__file__).with_name("agent.py")
 

@@ -1,11 +1,13 @@
 """What passes a link, in a pcap file: a packet socket at its lower end, where both directions can be seen.
 
-A GSO burst is one packet here, as it is to the switches.
+The socket has a ring, into which the kernel copies at once. Without one, packets are shared with the switch, and those
+that leave for the next one are read with its uSID shifted out already. A GSO burst is one packet here, as it is to the
+switches.
 """
 
 from __future__ import annotations
 
-import contextlib
+import mmap
 import os
 import select
 import signal
@@ -14,6 +16,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,13 +28,17 @@ __all__ = ["capture", "start"]
 _ALL = 0x0003  # ETH_P_ALL
 _ETHERNET = 1
 _MAGIC_NS = 0xA1B23C4D  # classic pcap, times in nanoseconds
-_LARGEST = 262144
-_POLL_S = 0.2
-_SO_RCVBUFFORCE = 33
+_LARGEST = 65536 + 256  # a GSO burst and its headers
+_POLL_S = 0.1
+# linux/if_packet.h
+_SOL_PACKET, _PACKET_RX_RING, _PACKET_VERSION, _TPACKET_V2 = 263, 5, 10, 1
+_HEADER = struct.Struct("IIIHHII")  # status, len, snaplen, mac, net, sec, nsec
+_SLOT_HEADER = 128
+_RING = 16 << 20
 
 
 def capture(at: tuple[str, str], file: Path, *, seconds: float | None = None, snap: int = 0) -> int:
-    """Write what passes a device until interrupted, or for so long.
+    """Write what passes a device until interrupted, or for so long; for the main thread, as it waits for signals.
 
     Args:
         at: namespace and device.
@@ -46,17 +53,49 @@ def capture(at: tuple[str, str], file: Path, *, seconds: float | None = None, sn
         UsageError: the file cannot be written.
         MrcError: the device is gone.
     """
-    space, dev = at
-    with entered(space):
-        tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL))
-    with tap, _writer(file) as out:
-        with contextlib.suppress(OSError):
-            tap.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 64 << 20)
+    with _Tap(at, snap) as tap, _writer(file) as out:
+        return _record(tap, out, None if seconds is None else time.monotonic() + seconds, snap)
+
+
+class _Tap:
+    """A packet socket with a ring; a context manager."""
+
+    def __init__(self, at: tuple[str, str], snap: int) -> None:
+        space, dev = at
+        with entered(space):
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        # A slot holds a packet behind its header; both have to be of the ring's grain.
+        self._slot = 1 << (min(snap or _LARGEST, _LARGEST) + _SLOT_HEADER - 1).bit_length()
+        self._slots = max(_RING // self._slot, 2)
+        self._next = 0
         try:
-            tap.bind((dev, _ALL))
+            self.socket.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
+            block = max(self._slot, mmap.PAGESIZE)
+            ring = struct.pack("IIII", block, self._slot * self._slots // block, self._slot, self._slots)
+            self.socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, ring)
+            self._ring = mmap.mmap(self.socket.fileno(), self._slot * self._slots)
+            self.socket.bind((dev, _ALL))
         except OSError as error:
+            self.socket.close()
             raise MrcError(f"{space} {dev}: {error.strerror}") from None
-        return _record(tap, out, None if seconds is None else time.monotonic() + seconds, snap or _LARGEST)
+
+    def packets(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield (time in ns, length, bytes kept) of what is in the ring."""
+        while True:
+            at = self._next * self._slot
+            status, length, kept, offset, _, seconds, ns = _HEADER.unpack_from(self._ring, at)
+            if not status & 1:  # TP_STATUS_USER
+                return
+            yield seconds * 10**9 + ns, length, self._ring[at + offset : at + offset + kept]
+            struct.pack_into("I", self._ring, at, 0)
+            self._next = (self._next + 1) % self._slots
+
+    def __enter__(self) -> _Tap:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ring.close()
+        self.socket.close()
 
 
 def _writer(file: Path) -> BinaryIO:
@@ -68,39 +107,25 @@ def _writer(file: Path) -> BinaryIO:
     return out
 
 
-def _record(tap: socket.socket, out: BinaryIO, deadline: float | None, snap: int) -> int:
+def _record(tap: _Tap, out: BinaryIO, deadline: float | None, snap: int) -> int:
     count, ending = 0, False
 
     def end(*_: object) -> None:
         nonlocal ending
         ending = True
 
-    main = [signal.signal(s, end) for s in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.signal(s, end) for s in (signal.SIGINT, signal.SIGTERM)]
     try:
         while not ending and (deadline is None or time.monotonic() < deadline):
-            if not select.select([tap], [], [], _POLL_S)[0]:
-                continue
-            try:
-                data = tap.recv(_LARGEST)
-            except OSError:  # the device is gone, or down for now
-                if not _is_there(tap):
-                    break
-                continue
-            now = time.time_ns()
-            kept = data[:snap]
-            out.write(struct.pack("<IIII", now // 10**9, now % 10**9, len(kept), len(data)) + kept)
-            count += 1
+            select.select([tap.socket], [], [], _POLL_S)
+            for now, length, data in tap.packets():
+                kept = data[:snap] if snap else data
+                out.write(struct.pack("<IIII", now // 10**9, now % 10**9, len(kept), length) + kept)
+                count += 1
     finally:
-        for number, handler in zip((signal.SIGINT, signal.SIGTERM), main, strict=True):
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
             signal.signal(number, handler)
     return count
-
-
-def _is_there(tap: socket.socket) -> bool:
-    try:
-        return bool(tap.getsockname()[0])
-    except OSError:
-        return False
 
 
 def start(space: str, dev: str, file: Path) -> int:
@@ -126,16 +151,17 @@ def start(space: str, dev: str, file: Path) -> int:
 
 def _main() -> None:
     space, dev, file = sys.argv[1:]
-    number = os.fork()
-    if number:
-        print("recording", number, flush=True)
-        os._exit(0)
-    os.setsid()
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
-    with entered(space):  # and stay: `lab down` ends what is inside
-        capture((space, dev), Path(file))
+    with _Tap((space, dev), 0) as tap, _writer(Path(file)) as out:
+        number = os.fork()  # from here on it records; the caller may go on
+        if number:
+            print("recording", number, flush=True)
+            os._exit(0)
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        with entered(space):  # and stay: `lab down` ends what is inside
+            _record(tap, out, None, 0)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from softmrc.errors import UsageError
 from softmrc.lab.plan import Plan
 from softmrc.netns.host import missing
 
-__all__ = ["Choice", "choose", "kernel_lacks", "room_lacks"]
+__all__ = ["Choice", "choose", "kernel_lacks", "room_lacks", "room_notes"]
 
 _SECONDS = 5.0
 _BYTES_PER_NODE = 3 << 20  # measured: 1.4 MiB a namespace with 8 ports, queues and filters
@@ -94,14 +94,23 @@ def room_lacks(plan: Plan) -> tuple[str, ...]:
         lacks.append(
             f"{nodes} nodes and {links} links need about {need >> 20} MiB, {free >> 20} MiB are free: make fewer"
         )
-    # The lab's own neighbours are permanent and not counted; those of programs (ND on link-local addresses) are.
-    thresh = _number("/proc/sys/net/ipv6/neigh/default/gc_thresh3")
-    if thresh is not None and thresh < 4 * links:
-        lacks.append(
-            f"{links} links may need {4 * links} entries in the neighbour table, which is shared by all namespaces and "
-            f"ends at {thresh}: sysctl net.ipv6.neigh.default.gc_thresh3={8 * links}"
-        )
     return tuple(lacks)
+
+
+def room_notes(plan: Plan) -> tuple[str, ...]:
+    """Return limits that do not hinder a lab of this size, but may hinder programs in it.
+
+    The neighbours of the lab's own links are permanent, and the kernel does not count those. What programs add
+    (bridges, containers, discovery on addresses of their own) it does, in one table for all namespaces.
+    """
+    links = len(plan.links)
+    thresh = _number("/proc/sys/net/ipv6/neigh/default/gc_thresh3")
+    if thresh is None or thresh >= 2 * links:
+        return ()
+    return (
+        f"{links} links, but the neighbour table of all namespaces ends at {thresh} entries: links that programs add "
+        f"may lose packets (sysctl net.ipv6.neigh.default.gc_thresh3={8 * links})",
+    )
 
 
 def choose(wanted: str) -> Choice:

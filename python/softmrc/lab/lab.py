@@ -21,16 +21,16 @@ from typing import Any
 from softmrc.errors import MrcError, UsageError
 from softmrc.lab.build import Maker
 from softmrc.lab.counters import Count, sid_counters
-from softmrc.lab.host import choose, room_lacks
+from softmrc.lab.host import choose, room_lacks, room_notes
 from softmrc.lab.names import Link, namespace, parse_node
 from softmrc.lab.plan import Plan, make_plan
-from softmrc.lab.remove import remove_lab
+from softmrc.lab.remove import remove_lab, sweep
 from softmrc.lab.snapshot import snapshot
 from softmrc.lab.spec import LabSpec
 from softmrc.lab.state import LabState, Process, locked
 from softmrc.lab.targets import find_links
 from softmrc.lab.verify import Found, repair, verify
-from softmrc.netns.enter import entered
+from softmrc.netns.enter import entered, make_room
 from softmrc.netns.netlinks import Netlinks
 from softmrc.netns.space import tell
 from softmrc.srv6 import FABRIC_ENV, PLANES_ENV, FabricFile, Path, paths
@@ -71,7 +71,7 @@ class Lab:
     def up(cls, spec: LabSpec, *, keep: bool = False, step: Callable[[str], None] = _silent) -> Lab:
         """Make a lab; returns when packets pass.
 
-        A lab of this name that was left behind (its maker died) is removed first.
+        Labs that were left behind (their makers died) are removed first.
 
         Args:
             spec: what to make.
@@ -85,6 +85,7 @@ class Lab:
         choice = choose(spec.switch)
         if choice.mode == "soft":
             return _soft_up(spec, choice.why, keep, step)
+        sweep()
         with locked(spec.name):
             old = LabState.load(spec.name)
             if old is not None and not old.abandoned:
@@ -96,11 +97,15 @@ class Lab:
             lab = cls(state)
             if lacks := room_lacks(lab.plan):
                 raise UsageError(f"lab {spec.name}: {'; '.join(lacks)}")
+            state.notes += room_notes(lab.plan)
+            alone = make_room()
             state.save()
             try:
                 lab._make(step)
                 state.phase = "up"
                 if keep:
+                    if alone:
+                        state.anchor()
                     state.maker = None
                 state.save()
             except BaseException:
@@ -129,6 +134,7 @@ class Lab:
         state = LabState.load(name)
         if state is None:
             raise UsageError(f"there is no lab {name}: softmrc lab up --name {name}")
+        state.join()
         if state.phase != "up":
             raise UsageError(f"lab {name} was left unfinished: softmrc lab down --name {name}")
         if state.mode == "soft":

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 import os
 import re
 import signal
 import time
 
 from softmrc.errors import MrcError
-from softmrc.lab.state import LabState, Process, directory, locked
+from softmrc.lab.state import LabState, Process, directory, known, locked
 from softmrc.netns.enter import delete, end_processes, names
 
-__all__ = ["end_lab", "leftovers", "remove_lab"]
+__all__ = ["end_lab", "leftovers", "remove_lab", "sweep"]
 
 _NODE = re.compile(r"h\d+|p\d+t[012]-\d+")
 _PATIENCE_S = 1.0
@@ -33,9 +35,22 @@ def end_lab(name: str) -> list[str]:
         try:
             state = LabState.load(name)
         except MrcError:  # whoever wrote the file, the namespaces are found by their names
-            (directory() / f"{name}.json").unlink(missing_ok=True)
+            for file in directory().glob(f"{name}.*json"):
+                file.unlink(missing_ok=True)
             state = None
         return remove_lab(name, state)
+
+
+def sweep() -> list[str]:
+    """Remove the labs whose makers died before they had finished or removed them; returns their names."""
+    swept = []
+    for name in known():
+        with contextlib.suppress(MrcError), locked(name, 0.0):
+            state = LabState.load(name)
+            if state is not None and state.abandoned:
+                remove_lab(name, state)
+                swept.append(name)
+    return swept
 
 
 def remove_lab(name: str, state: LabState | None) -> list[str]:
@@ -48,7 +63,11 @@ def remove_lab(name: str, state: LabState | None) -> list[str]:
     Returns:
         The namespaces that were there.
     """
+    if importlib.util.find_spec("softmrc.lab.faults") is not None:
+        importlib.import_module("softmrc.lab.faults").forget(name)
     if state is not None:
+        with contextlib.suppress(MrcError):  # without its anchor nothing is left to be found
+            state.join()
         if state.phase != "stopping":
             state.phase = "stopping"
             with contextlib.suppress(OSError):

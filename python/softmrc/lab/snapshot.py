@@ -11,7 +11,6 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from softmrc.errors import MrcError
 from softmrc.netns.space import tell
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _PER_DEVICE: dict[str, tuple[str, ...]] = {
 }
 # What says nothing about the state.
 _NOISE = {
-    "ifindex", "link_index", "link_netnsid", "link_netns", "link", "handle", "id", "map_ids", "prog", "jited",
+    "ifindex", "link_index", "link_netnsid", "link_netns", "link", "id", "map_ids", "jited",
     "packets", "bytes", "stats", "stats64", "gso_max_size", "gro_max_size", "backlog", "drops", "overlimits",
     "requeues", "qlen", "used", "valid_life_time", "preferred_life_time", "expires", "metainfo", "inet6_addr_gen_mode",
     "load_time", "uid", "not_in_hw", "parentdev", "cookie",
@@ -104,8 +103,8 @@ def _read(space: str, *command: str) -> Any:
     text = tell(command[0], "-n", space, *command[1:])
     try:
         return json.loads(text or "[]")
-    except ValueError:
-        raise MrcError(f"{' '.join(command)} in {space} answered no JSON") from None
+    except ValueError:  # tc 6.1 tells classes in words only
+        return [{"words": line.strip()} for line in text.splitlines() if line.strip()]
 
 
 def _clean_all(items: Any) -> list[Any]:
@@ -115,7 +114,9 @@ def _clean_all(items: Any) -> list[Any]:
 
 def _clean(item: Any) -> Any:
     if isinstance(item, dict):
-        return {key: _clean(value) for key, value in item.items() if key not in _NOISE}
+        # Handles of queues are chosen, texts; those of nftables are counted, numbers.
+        noise = _NOISE | {key for key in ("handle",) if isinstance(item.get(key), int)}
+        return {key: _clean(value) for key, value in item.items() if key not in noise}
     if isinstance(item, list):
         return [_clean(value) for value in item]
     return item

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,21 +19,33 @@ from typing import Any
 
 from softmrc.errors import MrcError, UsageError
 from softmrc.lab.spec import LabSpec
+from softmrc.netns.enter import join_mounts
 
 __all__ = ["LabState", "Process", "directory", "known", "locked"]
 
 _VERSION = 1
 _LOCK_S = 60.0
+_ANCHOR = "anchor"
 
 
 def directory() -> Path:
     """Return where labs keep their state: `/run/softmrc`, or the user's own run-time directory."""
-    if os.geteuid() == 0 and os.access("/run", os.W_OK):
-        return Path("/run/softmrc")
     base = os.environ.get("XDG_RUNTIME_DIR")
+    user = _user()
+    if user == 0 and os.access("/run", os.W_OK):
+        return Path("/run/softmrc")
     if base and os.access(base, os.W_OK):
         return Path(base) / "softmrc"
-    return Path(f"/tmp/softmrc-{os.getuid()}")
+    return Path(f"/tmp/softmrc-{user if user >= 0 else f'own-{-1 - user}'}")
+
+
+def _user() -> int:
+    """Return the user; a negative number for one who is root in a user namespace only."""
+    try:
+        first = Path("/proc/self/uid_map").read_text().split()
+    except OSError:
+        return os.geteuid()
+    return os.geteuid() if first[2:] == [str((1 << 32) - 1)] else -1 - int(first[1])
 
 
 @dataclass(frozen=True)
@@ -44,12 +57,13 @@ class Process:
 
     @classmethod
     def of(cls, pid: int) -> Process | None:
-        """Return the process with that number; None when there is none."""
+        """Return the process with that number; None when there is none, or only its exit status is left."""
         try:
             text = Path(f"/proc/{pid}/stat").read_text()
         except OSError:
             return None
-        return cls(pid, int(text.rpartition(")")[2].split()[19]))
+        fields = text.rpartition(")")[2].split()
+        return None if fields[0] in "ZX" else cls(pid, int(fields[19]))
 
     @property
     def alive(self) -> bool:
@@ -95,6 +109,32 @@ class LabState:
         return (self.maker is not None and not self.maker.alive) or (
             self.phase != "up" and self.maker is None
         )
+
+    def anchor(self) -> None:
+        """Keep this process's mount namespace, the only one in which the lab's namespaces have names, for others."""
+        done = subprocess.run(
+            ["sh", "-c", "sleep infinity >/dev/null 2>&1 & echo $!"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        holder = Process.of(int(done.stdout))
+        if holder is None:
+            raise MrcError(f"nothing keeps lab {self.spec.name} once this command has ended")
+        self.helpers.append(holder)
+        self.more[_ANCHOR] = holder.pid
+
+    def join(self) -> None:
+        """See the lab's namespaces, also where only their anchor does.
+
+        Raises:
+            MrcError: the anchor was killed, and the lab with it.
+        """
+        if _ANCHOR in self.more:
+            if not any(p.pid == self.more[_ANCHOR] and p.alive for p in self.helpers):
+                name = self.spec.name
+                raise MrcError(f"lab {name} ended with the process that kept it: softmrc lab down --name {name}")
+            join_mounts(self.more[_ANCHOR])
 
     def save(self) -> None:
         """Write the file, whole or not at all."""

@@ -16,11 +16,21 @@ from pathlib import Path
 
 from softmrc.errors import MrcError
 
-__all__ = ["DIRECTORY", "create", "delete", "end_processes", "entered", "names", "processes"]
+__all__ = [
+    "DIRECTORY",
+    "create",
+    "delete",
+    "end_processes",
+    "entered",
+    "join_mounts",
+    "make_room",
+    "names",
+    "processes",
+]
 
 DIRECTORY = Path("/run/netns")
-_CLONE_NEWNET = 0x40000000
-_MS_BIND, _MS_REC, _MS_SHARED = 0x1000, 0x4000, 0x100000
+_CLONE_NEWNET, _CLONE_NEWNS, _CLONE_FS = 0x40000000, 0x20000, 0x200
+_MS_BIND, _MS_REC, _MS_PRIVATE, _MS_SHARED = 0x1000, 0x4000, 0x40000, 0x100000
 _MNT_DETACH = 2
 _OWN = b"/proc/thread-self/ns/net"
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -32,17 +42,65 @@ def _call(what: str, result: int) -> None:
         raise MrcError(f"{what}: {os.strerror(error)}")
 
 
-def _mount(source: bytes, target: Path, flags: int) -> int:
-    return int(_libc.mount(source, os.fsencode(target), b"none", ctypes.c_ulong(flags), None))
+def _mount(source: bytes, target: Path, flags: int, kind: bytes = b"none") -> int:
+    return int(_libc.mount(source, os.fsencode(target), kind, ctypes.c_ulong(flags), None))
 
 
-def _share_directory() -> None:
-    """Let mounts below the directory reach other mount namespaces, as `ip netns` does."""
-    DIRECTORY.mkdir(mode=0o755, parents=True, exist_ok=True)
+def make_room() -> bool:
+    """Make the directory of namespaces usable, as `ip netns` does.
+
+    In a user namespace (`unshare -Urn`) it belongs to somebody else; then one of our own is mounted over it, and if
+    even that is not allowed, this process leaves for a mount namespace of its own first.
+
+    Returns:
+        Whether it did: other processes see the namespaces only after `join_mounts`.
+
+    Raises:
+        MrcError: the system refused.
+    """
+    with contextlib.suppress(OSError):
+        DIRECTORY.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if DIRECTORY.is_dir() and os.access(DIRECTORY, os.W_OK) and _share():
+        return False
+    place = DIRECTORY if DIRECTORY.is_dir() else DIRECTORY.parent
+    alone = _mount(b"none", place, 0, b"tmpfs") != 0
+    if alone:
+        _call("a mount namespace of its own", _libc.unshare(_CLONE_NEWNS))
+        _call("keep mounts to itself", _mount(b"none", Path("/"), _MS_PRIVATE | _MS_REC))
+        _call(f"mount {place}", _mount(b"none", place, 0, b"tmpfs"))
+    DIRECTORY.mkdir(mode=0o755, exist_ok=True)
+    return alone
+
+
+def _share() -> bool:
+    """Let mounts below the directory reach other mount namespaces."""
     if _mount(b"", DIRECTORY, _MS_SHARED | _MS_REC) == 0:
-        return
-    _call(f"mount {DIRECTORY}", _mount(os.fsencode(DIRECTORY), DIRECTORY, _MS_BIND | _MS_REC))
-    _call(f"share {DIRECTORY}", _mount(b"", DIRECTORY, _MS_SHARED | _MS_REC))
+        return True
+    return (  # it is no mount yet
+        _mount(os.fsencode(DIRECTORY), DIRECTORY, _MS_BIND | _MS_REC) == 0
+        and _mount(b"", DIRECTORY, _MS_SHARED | _MS_REC) == 0
+    )
+
+
+def join_mounts(pid: int) -> None:
+    """See the directory of namespaces as another process does; nothing happens when that is so already.
+
+    Raises:
+        MrcError: the process is gone, or the system refused.
+    """
+    theirs = Path(f"/proc/{pid}/ns/mnt")
+    try:
+        if theirs.stat().st_ino == Path("/proc/thread-self/ns/mnt").stat().st_ino:
+            return
+        here, place = Path.cwd(), os.open(theirs, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise MrcError(f"the namespaces that process {pid} kept: {error.strerror}") from None
+    try:
+        _call("unshare the working directory", _libc.unshare(_CLONE_FS))
+        _call(f"join the mount namespace of process {pid}", _libc.setns(place, _CLONE_NEWNS))
+    finally:
+        os.close(place)
+    os.chdir(here)
 
 
 @contextlib.contextmanager
@@ -66,7 +124,7 @@ def create(wanted: Iterable[str]) -> None:
     Raises:
         MrcError: one exists already, or the system refused; those made before it stay.
     """
-    _share_directory()
+    make_room()
     with _away():
         for name in wanted:
             place = DIRECTORY / name
@@ -152,5 +210,5 @@ def delete(wanted: Iterable[str]) -> None:
     for name in wanted:
         place = DIRECTORY / name
         _libc.umount2(os.fsencode(place), _MNT_DETACH)
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # gone, or no namespace but somebody's directory
             place.unlink()
