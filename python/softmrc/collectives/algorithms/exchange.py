@@ -1,0 +1,63 @@
+"""Small reductions in one round: everyone's elements go to everyone (or to the root) through the slots.
+
+Combined in the order of the ranks: ((x0 + x1) + x2) + ...; the operations commute, so what a rank has of its own may
+stand on either side.
+"""
+
+from __future__ import annotations
+
+from softmrc.collectives.dtypes import Op
+from softmrc.collectives.plan import Plan
+from softmrc.collectives.program import Place
+
+__all__ = ["combine_eager", "exchange_all_reduce", "exchange_reduce"]
+
+
+def exchange_all_reduce(plan: Plan, nbytes: int) -> None:
+    """all_reduce of at most `EAGER_MAX` bytes: one round, (n-1) messages a rank."""
+    own, ready = plan.premultiplied(plan.input, plan.output, nbytes)
+    sent = [plan.steps.send(peer, own, plan.output, nbytes, ready, eager=True) for peer in plan.others]
+    is_own = plan.in_place or own == plan.output
+    ready = (*ready, *sent) if is_own else (plan.steps.copy(own, plan.output, nbytes),)
+    done = combine_eager(plan, plan.output, nbytes, ready)
+    plan.averaged(plan.output, nbytes, done)
+
+
+def exchange_reduce(plan: Plan, nbytes: int, root: int) -> None:
+    """Reduce of at most `EAGER_MAX` bytes: one round, everyone to the root."""
+    if plan.rank != root:
+        scaled = plan.steps.scratch(nbytes) if plan.op is Op.PREMUL_SUM else plan.input
+        own, ready = plan.premultiplied(plan.input, scaled, nbytes)
+        plan.steps.send(root, own, plan.output, nbytes, ready, eager=True)
+        return
+    own, ready = plan.premultiplied(plan.input, plan.output, nbytes)
+    if not plan.in_place and own != plan.output:
+        ready = (plan.steps.copy(own, plan.output, nbytes),)
+    done = combine_eager(plan, plan.output, nbytes, ready)
+    plan.averaged(plan.output, nbytes, done)
+
+
+def combine_eager(plan: Plan, acc: Place, nbytes: int, ready: tuple[int, ...]) -> tuple[int, ...]:
+    """Combine the next eager message of every other rank with what `acc` holds of this one, in order of ranks.
+
+    Args:
+        plan: where the steps go.
+        acc: this rank's own elements, and afterwards the result.
+        nbytes: bytes of each message.
+        ready: steps after which `acc` holds them and may be written.
+
+    Returns:
+        The steps after which the result is there.
+    """
+    rank = plan.rank
+    if rank >= 2:
+        lower = plan.steps.scratch(nbytes)
+        step = plan.steps.recv(0, lower, nbytes, eager=True)
+        for peer in range(1, rank):
+            step = plan.steps.recv(peer, lower, nbytes, (step,), eager=True, reduce=True)
+        ready = (plan.steps.reduce(lower, acc, nbytes, (step, *ready)),)
+    elif rank == 1:
+        ready = (plan.steps.recv(0, acc, nbytes, ready, eager=True, reduce=True),)
+    for peer in range(rank + 1, plan.ranks):
+        ready = (plan.steps.recv(peer, acc, nbytes, ready, eager=True, reduce=True),)
+    return ready

@@ -1,0 +1,171 @@
+"""From a call to the program of one rank: checks nothing but ranks, picks the algorithm, keeps what was made.
+
+Decides by `Tuning`; leaves buffers and their checks to `Group`. Programs depend on sizes, never on addresses, so one
+is made once for each kind of call and found again.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from softmrc.collectives.algorithms import doubling, exchange, meet, moves, owners, rings, spread
+from softmrc.collectives.calls import Call, Collective, pair_print
+from softmrc.collectives.dtypes import Op, dtype_named, op_for
+from softmrc.collectives.pieces import Piece, laid_out, split
+from softmrc.collectives.plan import Plan
+from softmrc.collectives.program import Program
+from softmrc.collectives.tuning import Tuning
+
+__all__ = ["compiled", "compiled_all_to_all"]
+
+_KEPT = 512
+
+
+@functools.lru_cache(_KEPT)
+def compiled(call: Call, rank: int, ranks: int, in_place: bool, table: Tuning) -> Program:
+    """The program of a call.
+
+    Args:
+        call: what, with how much.
+        rank: of this process in the group.
+        ranks: of the group, at least 1.
+        in_place: input and output are the same memory (of this rank's piece, where the other is longer).
+        table: which algorithm when.
+    """
+    plan = Plan(rank, ranks, dtype_named(call.dtype), call.op, table, in_place)
+    total = sum(call.sizes) if call.sizes else call.nbytes
+    if total:
+        _WRITERS[call.collective](plan, call)
+    else:
+        meet.dissemination_barrier(plan)  # No elements: all ranks must still have called the same.
+    return _finished(plan, call, (call.print(),) * ranks)
+
+
+@functools.lru_cache(_KEPT)
+def compiled_all_to_all(
+    call: Call, rank: int, outgoing: tuple[int, ...], incoming: tuple[int, ...], table: Tuning
+) -> Program:
+    """The program of an uneven all_to_all, by bytes to and from each rank."""
+    ranks = len(outgoing)
+    plan = Plan(rank, ranks, dtype_named(call.dtype), call.op, table, False)
+    pieces = laid_out(incoming)
+    moves.direct_all_to_all(plan, laid_out(outgoing), pieces, [0] * ranks)
+    prints = tuple(pair_print(call, rank, peer, outgoing, incoming) for peer in range(ranks))
+    return _finished(plan, call, prints, tuple(piece.off for piece in pieces))
+
+
+def _finished(plan: Plan, call: Call, prints: tuple[int, ...], bases: tuple[int, ...] = ()) -> Program:
+    op = op_for(plan.dtype, call.op)
+    core_op = Op.SUM if op in (Op.AVG, Op.PREMUL_SUM) else op
+    steps = plan.steps
+    return Program(
+        plan.dtype.code, int(core_op), plan.ranks, steps.scratch_bytes, tuple(steps.list), prints, bases
+    )
+
+
+def _alone(plan: Plan, nbytes: int, src: int = 0) -> None:
+    """One rank: its own elements are the result."""
+    own, ready = plan.premultiplied(plan.input.at(src), plan.output, nbytes)
+    if own != plan.output:
+        ready = plan.copied(own, plan.output, Piece(0, nbytes))
+    plan.averaged(plan.output, nbytes, ready)
+
+
+def _all_reduce(plan: Plan, call: Call) -> None:
+    table, nbytes = plan.table, call.nbytes
+    if plan.ranks == 1:
+        _alone(plan, nbytes)
+    elif nbytes <= table.exchange_max and plan.ranks <= table.exchange_ranks:
+        exchange.exchange_all_reduce(plan, nbytes)
+    elif nbytes <= table.exchange_max:
+        doubling.doubling_all_reduce(plan, nbytes)
+    elif _direct(plan):
+        owners.owners_all_reduce(plan, _even(plan, nbytes))
+    else:
+        rings.ring_all_reduce(plan, _even(plan, nbytes))
+
+
+def _reduce(plan: Plan, call: Call) -> None:
+    table, nbytes = plan.table, call.nbytes
+    if plan.ranks == 1:
+        _alone(plan, nbytes)
+    elif nbytes <= table.exchange_max and plan.ranks <= table.exchange_ranks:
+        exchange.exchange_reduce(plan, nbytes, call.root)
+    elif nbytes <= table.exchange_max:
+        doubling.tree_reduce(plan, nbytes, call.root)
+    elif _direct(plan):
+        owners.owners_reduce(plan, _even(plan, nbytes), call.root)
+    else:
+        rings.ring_reduce(plan, _even(plan, nbytes), call.root)
+
+
+def _reduce_scatter(plan: Plan, call: Call) -> None:
+    pieces = _by_rank(plan, call)
+    if plan.ranks == 1:
+        _alone(plan, pieces[0].len)
+    elif _direct(plan):
+        owners.owners_reduce_scatter(plan, pieces)
+    else:
+        rings.ring_reduce_scatter(plan, pieces)
+
+
+def _all_gather(plan: Plan, call: Call) -> None:
+    pieces = _by_rank(plan, call)
+    if _direct(plan):
+        moves.direct_all_gather(plan, pieces)
+    else:
+        rings.ring_all_gather(plan, pieces)
+
+
+def _broadcast(plan: Plan, call: Call) -> None:
+    nbytes, table = call.nbytes, plan.table
+    if plan.ranks == 1:
+        return
+    if plan.ranks == 2 or (plan.is_eager(nbytes) and plan.ranks <= table.flat_ranks):
+        spread.flat_broadcast(plan, nbytes, call.root)
+    elif plan.is_eager(nbytes):
+        spread.tree_broadcast(plan, nbytes, call.root)
+    elif _direct(plan):
+        spread.parts_broadcast(plan, nbytes, call.root)
+    else:
+        spread.chain_broadcast(plan, nbytes, call.root)
+
+
+def _gather(plan: Plan, call: Call) -> None:
+    moves.direct_gather(plan, _by_rank(plan, call), call.root)
+
+
+def _scatter(plan: Plan, call: Call) -> None:
+    moves.direct_scatter(plan, _by_rank(plan, call), call.root)
+
+
+def _all_to_all(plan: Plan, call: Call) -> None:
+    pieces = _by_rank(plan, call)
+    moves.direct_all_to_all(plan, pieces, pieces, [pieces[plan.rank].off] * plan.ranks)
+
+
+_WRITERS = {
+    Collective.ALL_REDUCE: _all_reduce,
+    Collective.REDUCE: _reduce,
+    Collective.REDUCE_SCATTER: _reduce_scatter,
+    Collective.REDUCE_SCATTER_V: _reduce_scatter,
+    Collective.ALL_GATHER: _all_gather,
+    Collective.ALL_GATHER_V: _all_gather,
+    Collective.BROADCAST: _broadcast,
+    Collective.GATHER: _gather,
+    Collective.SCATTER: _scatter,
+    Collective.ALL_TO_ALL: _all_to_all,
+}
+
+
+def _direct(plan: Plan) -> bool:
+    return plan.ranks <= max(plan.table.direct_ranks, 2)
+
+
+def _even(plan: Plan, nbytes: int) -> list[Piece]:
+    return split(nbytes, plan.ranks, plan.dtype.size)
+
+
+def _by_rank(plan: Plan, call: Call) -> Sequence[Piece]:
+    return laid_out(call.sizes or (call.nbytes,) * plan.ranks)

@@ -1,0 +1,253 @@
+"""Runs the programs of all ranks in one process, in plain Python, in any order their dependencies allow.
+
+The oracle for algorithms, and the meaning of a program: what it accepts, a runner must run. Every interleaving that
+the seed picks is legal for a runner; payload of SENDs is read as late, and written as early or late, as a network
+may. Refuses programs that touch bytes out of bounds, whose SENDs and RECVs do not match, or that stand still.
+`softmrc.collectives.races` says whether steps that touch the same bytes are ordered at all.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from softmrc.collectives.arithmetic import combine, scale
+from softmrc.collectives.program import EAGER_MAX, MESSAGE_MAX, SCRATCH, Flag, Kind, Program, Step
+from softmrc.errors import UsageError
+
+__all__ = ["BadProgram", "Memory", "interpret"]
+
+
+class BadProgram(UsageError):
+    """A program that no runner could run rightly; says which step of which rank, and why."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What one rank brings: its buffers."""
+
+    input: bytearray
+    output: bytearray
+    """With `shared`: the memory that holds both."""
+
+    shared: tuple[int, int] | None = None
+    """Where input and output begin in the one memory that holds both; None: each has its own."""
+
+    def view(self, buf: int, scratch: bytearray) -> tuple[memoryview, int]:
+        """Memory and offset of a buffer's first byte."""
+        if buf == SCRATCH:
+            return memoryview(scratch), 0
+        if self.shared is not None:
+            return memoryview(self.output), self.shared[buf]
+        return memoryview(self.output if buf else self.input), 0
+
+
+@dataclass(slots=True)
+class _Message:
+    step: Step
+    eager: bytes | None
+    landed: bool = False
+
+
+@dataclass(slots=True)
+class _Rank:
+    program: Program
+    memory: Memory
+    factor: float
+    scratch: bytearray
+    done: list[bool]
+    started: list[bool]
+    messages: dict[int, int] = field(default_factory=dict)  # step -> number among those to or from its peer
+    next_send: dict[int, deque[int]] = field(default_factory=dict)
+
+
+def interpret(
+    programs: Sequence[Program],
+    memories: Sequence[Memory],
+    *,
+    seed: int = 0,
+    slots: int = 16,
+    factors: Sequence[float] | None = None,
+) -> None:
+    """Run the programs of all ranks to their end, in the memories given.
+
+    Args:
+        programs: by rank.
+        memories: by rank; outputs are written.
+        seed: which interleaving.
+        slots: eager messages that may wait at a receiver, by lane.
+        factors: by rank, of PREMUL_SUM; 1 each when left out.
+
+    Raises:
+        BadProgram: see the module.
+    """
+    _World(programs, memories, random.Random(seed), slots, factors or [1.0] * len(programs)).run()
+
+
+class _World:
+    """All ranks and what is under way between them."""
+
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        memories: Sequence[Memory],
+        chance: random.Random,
+        slots: int,
+        factors: Sequence[float],
+    ) -> None:
+        self.chance = chance
+        self.slots = slots
+        self.lanes: dict[tuple[int, int], list[_Message]] = {}
+        self.taken: dict[tuple[int, int], int] = {}
+        self.ranks = [self._rank(*each) for each in zip(programs, memories, factors, strict=True)]
+
+    @staticmethod
+    def _rank(program: Program, memory: Memory, factor: float) -> _Rank:
+        count = len(program.steps)
+        scratch = bytearray(b"\xa5" * program.scratch_bytes)
+        rank = _Rank(program, memory, factor, scratch, [False] * count, [False] * count)
+        numbers: dict[tuple[int, int], int] = {}
+        for index, step in enumerate(program.steps):
+            if step.kind in (Kind.SEND, Kind.RECV):
+                key = (step.kind, step.peer)
+                rank.messages[index] = numbers.get(key, 0)
+                numbers[key] = rank.messages[index] + 1
+                if step.kind == Kind.SEND:
+                    rank.next_send.setdefault(step.peer, deque()).append(index)
+        return rank
+
+    def run(self) -> None:
+        """Take random enabled events until there is none."""
+        while True:
+            events = [
+                (rank, index)
+                for rank, state in enumerate(self.ranks)
+                for index, step in enumerate(state.program.steps)
+                if not state.done[index] and self._enabled(rank, index, step)
+            ]
+            if not events:
+                break
+            # Several events of one look, each only if it is still possible: quick, and as random.
+            self.chance.shuffle(events)
+            for rank, index in events[: max(1, len(events) // 2)]:
+                step = self.ranks[rank].program.steps[index]
+                if not self.ranks[rank].done[index] and self._enabled(rank, index, step):
+                    self._advance(rank, index, step)
+        left = [
+            (rank, index)
+            for rank, state in enumerate(self.ranks)
+            for index, ok in enumerate(state.done)
+            if not ok
+        ]
+        if left:
+            rank, index = left[0]
+            step = self.ranks[rank].program.steps[index]
+            raise BadProgram(
+                f"stands still: step {index} of rank {rank} ({_words(step)}) and {len(left) - 1} others"
+            )
+        for (src, dst), sent in self.lanes.items():
+            if self.taken.get((src, dst), 0) != len(sent):
+                raise BadProgram(f"rank {src} sent {len(sent)} messages to rank {dst}, which takes fewer")
+
+    def _enabled(self, rank: int, index: int, step: Step) -> bool:
+        state = self.ranks[rank]
+        if not all(state.done[dep] for dep in step.deps):
+            return False
+        if step.kind == Kind.RECV:
+            lane = self.lanes.get((step.peer, rank), [])
+            number = state.messages[index]
+            return len(lane) > number and (lane[number].eager is not None or lane[number].landed)
+        if step.kind == Kind.SEND and not state.started[index]:
+            if state.next_send[step.peer][0] != index:
+                return False
+            lane = self.lanes.setdefault((rank, step.peer), [])
+            waiting = sum(
+                1 for message in lane[self.taken.get((rank, step.peer), 0) :] if message.eager is not None
+            )
+            return not step.flags & Flag.EAGER or waiting < self.slots
+        return True
+
+    def _advance(self, rank: int, index: int, step: Step) -> None:
+        state = self.ranks[rank]
+        for dep in step.deps:
+            if not 0 <= dep < index:
+                raise BadProgram(f"step {index} of rank {rank} depends on {dep}, no earlier step")
+        if step.kind == Kind.SEND:
+            self._send(rank, index, step)
+            return
+        if step.kind == Kind.RECV:
+            self._recv(rank, index, step)
+        else:
+            dst = self._bytes(rank, step.dst_buf, step.dst_off, step)
+            src = self._bytes(rank, step.src_buf, step.src_off, step)
+            dst[:] = self._computed(state, step, dst, src)
+        state.done[index] = True
+
+    def _computed(self, state: _Rank, step: Step, dst: memoryview, src: memoryview) -> bytes:
+        program = state.program
+        if step.kind == Kind.REDUCE:
+            return combine(program.dtype, program.op, dst, src)
+        if step.kind == Kind.COPY:
+            return bytes(src)
+        return scale(program.dtype, src, state.factor if step.flags & Flag.PREMUL else 1.0 / program.ranks)
+
+    def _send(self, rank: int, index: int, step: Step) -> None:
+        state = self.ranks[rank]
+        lane = self.lanes.setdefault((rank, step.peer), [])
+        if not state.started[index]:
+            if step.nbytes > (EAGER_MAX if step.flags & Flag.EAGER else MESSAGE_MAX) or step.peer == rank:
+                raise BadProgram(f"step {index} of rank {rank} ({_words(step)}) is too long or to itself")
+            state.started[index] = True
+            state.next_send[step.peer].popleft()
+            source = self._bytes(rank, step.src_buf, step.src_off, step)
+            eager = bool(step.flags & Flag.EAGER)
+            lane.append(_Message(step, bytes(source) if eager else None))
+            state.done[index] = eager
+            return
+        # The network delivers: the source is read now. Messages of a lane arrive in order.
+        number = state.messages[index]
+        if any(not message.landed and message.eager is None for message in lane[:number]):
+            return
+        base = self.ranks[step.peer].program.bases
+        offset = step.dst_off + (base[rank] if base and step.dst_buf == 1 else 0)
+        self._bytes(step.peer, step.dst_buf, offset, step)[:] = self._bytes(
+            rank, step.src_buf, step.src_off, step
+        )
+        lane[number].landed = True
+        state.done[index] = True
+
+    def _recv(self, rank: int, index: int, step: Step) -> None:
+        number = self.ranks[rank].messages[index]
+        message = self.lanes[step.peer, rank][number]
+        sent, want = message.step, self.ranks[rank].program
+        if (sent.nbytes, sent.flags & Flag.EAGER) != (step.nbytes, step.flags & Flag.EAGER):
+            raise BadProgram(
+                f"message {number} from rank {step.peer} to {rank}: {_words(sent)} meets {_words(step)}"
+            )
+        here = self._bytes(rank, step.dst_buf, step.dst_off, step)
+        if message.eager is None:
+            base = want.bases[step.peer] if want.bases and sent.dst_buf == 1 else 0
+            if (sent.dst_buf, sent.dst_off + base) != (step.dst_buf, step.dst_off):
+                raise BadProgram(
+                    f"message {number} from rank {step.peer} to {rank} lands elsewhere: {_words(sent)}"
+                )
+        elif step.flags & Flag.REDUCE:
+            here[:] = combine(want.dtype, want.op, here, memoryview(message.eager))
+        else:
+            here[:] = message.eager
+        self.taken[step.peer, rank] = self.taken.get((step.peer, rank), 0) + 1
+
+    def _bytes(self, rank: int, buf: int, offset: int, step: Step) -> memoryview:
+        state = self.ranks[rank]
+        view, base = state.memory.view(buf, state.scratch)
+        if offset < 0 or base + offset + step.nbytes > len(view):
+            raise BadProgram(
+                f"{_words(step)}: {step.nbytes} bytes at {offset} of buffer {buf} of rank {rank}"
+            )
+        return view[base + offset : base + offset + step.nbytes]
+
+
+def _words(step: Step) -> str:
+    return f"{Kind(step.kind).name} peer {step.peer}, {step.nbytes} bytes, flags {step.flags}"

@@ -1,0 +1,94 @@
+"""Which algorithm a collective uses, by size and ranks: one table.
+
+Decides thresholds and message sizes; leaves the steps to the algorithms. The figures are measured ones
+(docs/collectives.md); `override` replaces some of them for a measurement. Every rank of a group must use the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from softmrc.collectives.program import EAGER_MAX
+from softmrc.errors import UsageError
+
+__all__ = ["Tuning", "override", "tuning"]
+
+_PAGE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The table. Sizes are bytes."""
+
+    exchange_max: int = 16384
+    """all_reduce: up to this size every rank sends everything to every rank, one round; at most `EAGER_MAX`."""
+
+    exchange_ranks: int = 8
+    """all_reduce, reduce: up to this many ranks when everything goes to everyone; beyond, trees of log2 rounds."""
+
+    eager_max: int = 32768
+    """Pieces up to this size go through the slots of the lanes (in messages of `EAGER_MAX`), longer ones straight
+    from user memory to user memory after an announcement."""
+
+    direct_ranks: int = 16
+    """Up to this many ranks each pair exchanges its pieces directly; beyond, rings."""
+
+    chunk: int = 512 * 1024
+    """Messages of long pieces, so that sending, reducing and handing on overlap."""
+
+    chunk_max: int = 4 * 1024 * 1024
+    """Messages of very long pieces: a program has no more steps than it needs."""
+
+    chunks: int = 64
+    """Pieces are cut into at most this many messages, as far as `chunk_max` allows."""
+
+    window: int = 4
+    """Messages under way towards a landing zone of a reduction."""
+
+    flat_ranks: int = 4
+    """broadcast: up to this many ranks the root sends small data to each itself; beyond, a binomial tree."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.exchange_max <= EAGER_MAX:
+            raise UsageError(f"exchange_max {self.exchange_max} is not in 0 to {EAGER_MAX}")
+        for name in ("exchange_ranks", "direct_ranks", "chunk", "chunks", "window", "flat_ranks"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} {getattr(self, name)} is below 1")
+        if self.chunk_max < self.chunk or self.eager_max < 0:
+            raise UsageError("chunk_max must not be below chunk, eager_max not negative")
+
+    def message(self, piece: int) -> int:
+        """Bytes of the messages of a long piece."""
+        even = (piece // self.chunks + _PAGE) // _PAGE * _PAGE
+        return min(max(self.chunk, even), self.chunk_max)
+
+
+_current = Tuning()
+
+
+def tuning() -> Tuning:
+    """The table in use."""
+    return _current
+
+
+@contextlib.contextmanager
+def override(**changes: int) -> Iterator[Tuning]:
+    """Use other figures for a while, in this process; every rank has to do the same.
+
+    Example:
+        >>> with override(chunk=1 << 20) as table:
+        ...     table.chunk
+        1048576
+
+    Raises:
+        UsageError: a figure is out of range.
+    """
+    global _current
+    before = _current
+    _current = replace(before, **changes)
+    try:
+        yield _current
+    finally:
+        _current = before

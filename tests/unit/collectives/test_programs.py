@@ -1,0 +1,164 @@
+"""Every algorithm in every interleaving: results equal to plain formulas, no races, no byte out of place."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.collectives.formulas import Case, case, check
+
+from softmrc.collectives.arithmetic import packed
+from softmrc.collectives.calls import Call, Collective
+from softmrc.collectives.compiled import compiled, compiled_all_to_all
+from softmrc.collectives.dtypes import DType, Op, dtype_named, known_dtypes, op_for
+from softmrc.collectives.interpreter import Memory, interpret
+from softmrc.collectives.races import races
+from softmrc.collectives.tuning import Tuning
+from softmrc.errors import UsageError
+
+MOVES = (
+    Collective.ALL_GATHER,
+    Collective.ALL_GATHER_V,
+    Collective.BROADCAST,
+    Collective.GATHER,
+    Collective.SCATTER,
+    Collective.ALL_TO_ALL,
+)
+REDUCTIONS = (
+    Collective.ALL_REDUCE,
+    Collective.REDUCE,
+    Collective.REDUCE_SCATTER,
+    Collective.REDUCE_SCATTER_V,
+)
+
+# Fewer than usual: each example is run on each table.
+EXAMPLES = settings().max_examples // 3
+
+# Small figures, so that a few hundred bytes use every algorithm, many chunks and full windows.
+TABLES = {
+    "slots": Tuning(),
+    "direct": Tuning(exchange_max=0, eager_max=0, chunk=64, chunk_max=64, window=2),
+    "direct, window of one": Tuning(exchange_max=0, eager_max=0, chunk=48, chunk_max=128, chunks=3, window=1),
+    "rings": Tuning(exchange_max=0, eager_max=0, direct_ranks=2, chunk=64, chunk_max=64, window=4),
+    "rings, window of one": Tuning(
+        exchange_max=0, eager_max=0, direct_ranks=2, chunk=40, chunk_max=40, window=1
+    ),
+    "rings through slots": Tuning(exchange_max=0, direct_ranks=2),
+    "trees": Tuning(exchange_ranks=1, flat_ranks=1),
+    "pieces through slots": Tuning(exchange_max=0),
+}
+
+
+@st.composite
+def reductions(draw: st.DrawFn) -> tuple[Collective, DType, Op]:
+    dtype = draw(st.sampled_from(known_dtypes()))
+    ops = [op for op in Op if _fits(dtype, op)]
+    return draw(st.sampled_from(REDUCTIONS)), dtype, draw(st.sampled_from(ops))
+
+
+def _fits(dtype: DType, op: Op) -> bool:
+    try:
+        op_for(dtype, op)
+    except UsageError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES.keys())
+@settings(max_examples=EXAMPLES)
+@given(what=reductions(), ranks=st.integers(1, 9), seed=st.integers(0, 1 << 30), in_place=st.booleans())
+def test_reductions_equal_the_formula(
+    table: Tuning, what: tuple[Collective, DType, Op], ranks: int, seed: int, in_place: bool
+) -> None:
+    chance = random.Random(seed)
+    collective, dtype, op = what
+    counts = _counts(chance, ranks)
+    check(
+        case(chance, collective, ranks, dtype, op, counts, chance.randrange(ranks), in_place),
+        table,
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES.keys())
+@settings(max_examples=EXAMPLES)
+@given(
+    collective=st.sampled_from(MOVES),
+    ranks=st.integers(1, 9),
+    seed=st.integers(0, 1 << 30),
+    in_place=st.booleans(),
+)
+def test_moves_equal_the_formula(
+    table: Tuning, collective: Collective, ranks: int, seed: int, in_place: bool
+) -> None:
+    chance = random.Random(seed)
+    counts = _counts(chance, ranks)
+    dtype = dtype_named("uint8")
+    one = case(chance, collective, ranks, dtype, Op.SUM, counts, chance.randrange(ranks), in_place)
+    check(one, table, seed=seed)
+
+
+def _counts(chance: random.Random, ranks: int) -> list[int]:
+    most = chance.choice((1, 3, 20, 90, 300))
+    return [chance.randint(0, most) for _ in range(ranks)]
+
+
+@given(ranks=st.integers(1, 7), seed=st.integers(0, 1 << 30))
+def test_uneven_all_to_all(ranks: int, seed: int) -> None:
+    chance = random.Random(seed)
+    table = chance.choice(list(TABLES.values()))
+    amounts = [[chance.choice((0, 0, 1, 70, 200)) for _ in range(ranks)] for _ in range(ranks)]
+    data = [[bytes(chance.randbytes(amount)) for amount in row] for row in amounts]
+    incoming = [[amounts[src][dst] for src in range(ranks)] for dst in range(ranks)]
+    call = Call(Collective.ALL_TO_ALL_V)
+    programs = [
+        compiled_all_to_all(call, rank, tuple(amounts[rank]), tuple(incoming[rank]), table)
+        for rank in range(ranks)
+    ]
+    places = [
+        Memory(bytearray(b"".join(row)), bytearray(sum(incoming[rank]))) for rank, row in enumerate(data)
+    ]
+    assert races(programs, [None] * ranks) == []
+    interpret(programs, places, seed=seed)
+    for rank, place in enumerate(places):
+        assert bytes(place.output) == b"".join(data[src][rank] for src in range(ranks))
+    for a in range(ranks):
+        for b in range(ranks):
+            assert programs[a].prints[b] == programs[b].prints[a]
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5, 8, 16, 17])
+@pytest.mark.parametrize("name", ["direct", "rings", "rings through slots", "pieces through slots"])
+def test_few_slots_are_enough(ranks: int, name: str) -> None:
+    """A lane with 4 slots: no order of events stands still."""
+    chance = random.Random(ranks)
+    one = case(
+        chance, Collective.ALL_REDUCE, ranks, dtype_named("int16"), Op.SUM, [40 * ranks] * ranks, 0, True
+    )
+    check(one, TABLES[name], seed=ranks, slots=4, racing=ranks < 9)
+
+
+def test_every_rank_has_the_same_bits() -> None:
+    """Floating-point sums differ with their order: all ranks use one order, whatever the interleaving."""
+    dtype = dtype_named("float32")
+    for name in ("slots", "direct", "rings", "trees", "pieces through slots"):
+        for ranks in (3, 5, 8):
+            results = set()
+            for seed in range(3):
+                chance = random.Random(7)
+                one = case(chance, Collective.ALL_REDUCE, ranks, dtype, Op.SUM, [50] * ranks, 0, True)
+                one.inputs = [
+                    [chance.uniform(-1, 1) * 10 ** (i % 12 - 6) for i in range(50)] for _ in range(ranks)
+                ]
+                one.outputs = [None] * ranks
+                results |= _results(one, TABLES[name], seed)
+            assert len(results) == 1, name
+
+
+def _results(one: Case, table: Tuning, seed: int) -> set[bytes]:
+    programs = [compiled(one.call, rank, one.ranks, True, table) for rank in range(one.ranks)]
+    places = [Memory(bytearray(), bytearray(packed(values, one.dtype)), (0, 0)) for values in one.inputs]
+    interpret(programs, places, seed=seed)
+    return {bytes(place.output) for place in places}
