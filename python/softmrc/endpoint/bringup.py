@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from softmrc.endpoint.knobs import Knobs
 from softmrc.endpoint.offer import Offer, QpOffer
 from softmrc.endpoint.steering import Ways
 from softmrc.verbs import QP, Access, MrcQPAttr, PeerPlane, QPAttr, QPCapFlag, SoftQPAttr
@@ -55,16 +56,11 @@ def receive_on(
         for mine, its in pairs
     ]
     max_cwnd = knobs.max_cwnd or max(_MIN_CWND, sum(remote[its].rcvbuf for _, its in pairs) // 4)
-    cap = QPCapFlag(0)
-    if not peer.trim_nack:
-        cap |= QPCapFlag.TRIM_NACK_DEST_UNSUPPORTED
-    if not peer.svc_time:
-        cap |= QPCapFlag.SVC_TIME_DEST_UNSUPPORTED
     qp.to_init(
         QPAttr(qp_access_flags=Access.LOCAL_WRITE | Access.REMOTE_WRITE),
         MrcQPAttr(ev_profile_id=knobs.ev_profile, cc_profile_id=knobs.cc_profile),
         SoftQPAttr(
-            ev_set=None if knobs.ev_profile else (_active_evs(ways, pairs, knobs.ev_count, is_mail), []),
+            ev_set=None if knobs.ev_profile else _ev_set(ways, pairs, knobs, is_mail),
             ev_policy=knobs.ev_policy,
             ev_run=1 if is_mail else knobs.ev_run,
             cc_algorithm=None if knobs.cc_profile else knobs.cc_algorithm,
@@ -74,7 +70,7 @@ def receive_on(
     )
     qp.to_rtr(
         QPAttr(dest_qp_num=its_end.qpn, rq_psn=its_end.psn, path_mtu=pmtu),
-        MrcQPAttr(mpr_dest=knobs.mpr, max_wimm_dest=max_wimm, cap=cap),
+        MrcQPAttr(mpr_dest=knobs.mpr, max_wimm_dest=max_wimm, cap=_lacks(peer)),
         SoftQPAttr(
             peer_planes=planes,
             trimming=ep.steering.trimming(knobs.trimming, ways) and peer.trim_nack,
@@ -84,6 +80,15 @@ def receive_on(
             max_cwnd=max_cwnd,
         ),
     )
+
+
+def _lacks(peer: Offer) -> QPCapFlag:
+    cap = QPCapFlag(0)
+    if not peer.trim_nack:
+        cap |= QPCapFlag.TRIM_NACK_DEST_UNSUPPORTED
+    if not peer.svc_time:
+        cap |= QPCapFlag.SVC_TIME_DEST_UNSUPPORTED
+    return cap
 
 
 def draw_ways(ep: Endpoint, peer: Offer, pairs: list[tuple[int, int]]) -> Ways:
@@ -125,12 +130,14 @@ def send_on(ep: Endpoint, qp: QP, psn: int, peer: Offer, *, max_wimm: int) -> No
     )
 
 
-def _active_evs(
-    ways: Ways, pairs: list[tuple[int, int]], count: int | None, is_mail: bool
-) -> list[tuple[int, int]]:
-    share = min(len(ways.evs[mine]) for mine, _ in pairs)  # equal planes (4.6)
-    if count is not None:
-        share = min(share, max(1, count // len(pairs)))
+def _ev_set(
+    ways: Ways, pairs: list[tuple[int, int]], knobs: Knobs, is_mail: bool
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return the active EVs and the backups, of every plane the same number (4.6)."""
+    there = min(len(ways.evs[mine]) for mine, _ in pairs)
+    share = there if knobs.ev_count is None else min(there, max(1, knobs.ev_count // len(pairs)))
     if is_mail:
         share = min(share, _MAIL_EVS_PER_PLANE)
-    return [(ev, mine) for mine, _ in pairs for ev in ways.evs[mine][:share]]
+    spare = 0 if is_mail else min(there - share, knobs.ev_backups // len(pairs))
+    active = [(ev, mine) for mine, _ in pairs for ev in ways.evs[mine][:share]]
+    return active, [(ev, mine) for mine, _ in pairs for ev in ways.evs[mine][share : share + spare]]

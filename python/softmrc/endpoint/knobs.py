@@ -33,6 +33,7 @@ class KnobArgs(TypedDict, total=False):
     mpr: int
     max_wimm: int
     ev_count: int | None
+    ev_backups: int
     ev_policy: str
     ev_run: int
     cc_algorithm: str
@@ -86,6 +87,8 @@ class Knobs:
     """Immediates in flight that this end accepts, 1 to 4096."""
     ev_count: int | None = None
     """Active entropy values of a connection; None: all of its planes."""
+    ev_backups: int = 0
+    """Further ones, of those that `ev_count` leaves, that take the place of active ones that are given up."""
     ev_policy: str = "bitmap"
     """Path policy by name."""
     ev_run: int = 0
@@ -139,7 +142,7 @@ class Knobs:
         ranges: dict[str, tuple[float, float]] = {
             "hold_time": (0, 86400), "timeout": (0, 24), "linear_cnt": (0, 7), "exp_cnt": (0, 25),
             "min_ack_timeout": (0, 60), "reorder_min_time": (0, 60), "base_rtt": (1e-6, 10), "delay_mark": (0, 10),
-            "probe_backoff_cap": (1e-3, 60), "mpr": (1, 32),
+            "probe_backoff_cap": (1e-3, 60), "mpr": (1, 32), "ev_backups": (0, 4096),
             "max_wimm": (1, 4096), "send_depth": (1, 65536), "notification_depth": (1, 1 << 20),
             "keepalive": (0, 86400), "linger": (0, 86400),
             "ev_run": (0, 4096), "spin": (0, 1), "rcvbuf": (4096, 1 << 30), "sndbuf": (4096, 1 << 30),

@@ -128,7 +128,9 @@ async def _dial(
 
 
 async def _try(host: str, port: int, token: bytes | None, timeout: float) -> tuple[TcpExchange, Handshake]:
-    exchange = TcpExchange(*await asyncio.wait_for(asyncio.open_connection(meeting_point(host), port), timeout))
+    exchange = TcpExchange(
+        *await asyncio.wait_for(asyncio.open_connection(meeting_point(host), port), timeout)
+    )
     shake = Handshake(exchange, initiator=True, software=SOFTWARE, token=token)
     try:
         await asyncio.wait_for(shake.open(), _PATIENCE)

@@ -19,12 +19,14 @@ class Counters:
     """A look at all counters."""
 
     rtx: int = 0
+    timeouts: int = 0
     plane_tx: dict[int, int] = field(default_factory=dict)
     plane_rx: dict[int, int] = field(default_factory=dict)
     local_rx_drops: int = 0
     tx_errors: int = 0
     paths: dict[tuple[int, int], dict[str, int]] = field(default_factory=dict)
     states: dict[tuple[int, int], str] = field(default_factory=dict)
+    active: set[tuple[int, int]] = field(default_factory=set)
     not_good: int = 0
     """(Queue pair, EV) that are in use and not GOOD."""
     assumed_bad: int = 0
@@ -47,6 +49,7 @@ class Counters:
         paths: dict[tuple[int, int], dict[str, int]] = defaultdict(lambda: dict.fromkeys(_PATH_KEYS, 0))
         for qp in ends.qps:
             counters = qp.stats()["counters"]
+            made.timeouts += counters["tx.timeouts"]
             made.rtx += sum(v for k, v in counters.items() if k.startswith("tx.rtx_"))
             for path in qp.path_stats():
                 key = (path["plane"], path["ev"])
@@ -54,6 +57,8 @@ class Counters:
                     paths[key][name] += path[name]
                 state = path["state"]
                 made.not_good += bool(path["active"]) and state not in ("good", "skip")
+                if path["active"]:
+                    made.active.add(key)
                 before = made.states.get(key, "good")
                 made.states[key] = max(before, state, key=_WORST.index)
         made.paths = dict(paths)
@@ -67,6 +72,7 @@ class Counters:
         zero = dict.fromkeys(_PATH_KEYS, 0)
         return {
             "rtx": self.rtx - before.rtx,
+            "timeouts": self.timeouts - before.timeouts,
             "qp_errors": self.qp_errors - before.qp_errors,
             "assumed_bad": self.assumed_bad - before.assumed_bad,
             "not_good": self.not_good,
@@ -81,6 +87,7 @@ class Counters:
                     "plane": plane,
                     "ev": ev,
                     "state": self.states[plane, ev],
+                    "active": (plane, ev) in self.active,
                     **({"path": self.names[plane, ev]} if (plane, ev) in self.names else {}),
                     **{
                         name: n - before.paths.get((plane, ev), zero)[name]

@@ -59,6 +59,10 @@ class Local:
     """Path of a fabric file; None: the one SOFTMRC_FABRIC names; "": none. Its paths are used unless `via` is given."""
     via: tuple[str, ...] = ()
     """SRv6 uSID lists that end at the peer; the EVs are spread over them."""
+    backups: int = 0
+    """Of the EVs of each plane, so many are spares: used when one in use is given up."""
+    delay_mark_us: int = int(Knobs.delay_mark * 1e6)
+    """Queueing delay that counts as a congestion mark where the fabric sets none, microseconds; 0: none does."""
     bin_ms: int = BIN_MS
     """Width of the bins in which arriving bytes are counted at this end, milliseconds."""
     rcvbuf: int = Knobs.rcvbuf
@@ -74,6 +78,10 @@ class Local:
             raise UsageError(f"evs is 1 to 4096, not {self.evs}")
         if not 0 <= self.spin_us <= 1_000_000:
             raise UsageError(f"spin-us is 0 to 1000000, not {self.spin_us}")
+        if not 0 <= self.backups < self.evs:
+            raise UsageError(
+                f"backups is 0 to {self.evs - 1}: one EV of each plane is in use, not {self.backups}"
+            )
         if not 1 <= self.bin_ms <= 10_000:
             raise UsageError(f"bin-ms is 1 to 10000, not {self.bin_ms}")
         if self.progress not in ("caller", "thread"):
@@ -98,7 +106,7 @@ class Ends:
         self.events: dict[str, int] = {"assumed_bad": 0, "qp_error": 0}
         self.pmtu = 0
         self.pairs: list[tuple[int, int]] = []
-        self._knobs = Knobs(hold_time=_HOLD_SECONDS)
+        self._knobs = Knobs(hold_time=_HOLD_SECONDS, delay_mark=local.delay_mark_us / 1e6)
         self._steering = Steering.of("" if local.via else local.fabric)
         self._ways = Ways()
         planes = [self._steering.plane({"address": p}, local.evs) for p in local.planes]
@@ -178,13 +186,11 @@ class Ends:
     ) -> None:
         knobs = self._knobs
         wimm = min(max(self._recvs, 1), 4096)
-        evs = {p["port"]: p["evs"] for p in self.planes}
-        # Drawn anew for each queue pair, so that they do not walk the paths in step.
-        active = [(ev, mine) for mine, _ in self.pairs for ev in random.sample(evs[mine], len(evs[mine]))]
+        active, spare = self._draw_evs()
         qp.to_init(
             QPAttr(qp_access_flags=Access.LOCAL_WRITE | Access.REMOTE_WRITE),
             soft=SoftQPAttr(
-                ev_set=(active, []), ev_policy=knobs.ev_policy, ev_run=self.plan.ev_run,
+                ev_set=(active, spare), ev_policy=knobs.ev_policy, ev_run=self.plan.ev_run,
                 ev_table=knobs.ev_table(),
                 cc_algorithm=knobs.cc_algorithm, cc_config={"min_base_rtt_ns": int(knobs.base_rtt * 1e9)},
             ),
@@ -211,6 +217,19 @@ class Ends:
                 reorder_min_time_ns=int(knobs.reorder_min_time * 1e9),
             ),
         )  # fmt: skip
+
+    def _draw_evs(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Draw the EVs of a queue pair, in use and spare; anew for each, so that they do not walk the paths in step."""
+        active: list[tuple[int, int]] = []
+        spare: list[tuple[int, int]] = []
+        for plane, _ in self.pairs:
+            evs = self._evs(plane)  # those that follow each other are on different paths
+            first = random.randrange(len(evs)) if self.local.backups else 0
+            turned = evs[first:] + evs[:first]
+            used = turned[: len(evs) - self.local.backups]
+            active += [(ev, plane) for ev in random.sample(used, len(used))]
+            spare += [(ev, plane) for ev in turned[len(used) :]]
+        return active, spare
 
     def path_name(self, plane: int, ev: int) -> str:
         """Return the way of an EV through a known fabric, else ""."""
