@@ -11,6 +11,7 @@ void bind_net(nb::module_& m);
 void bind_wire(nb::module_& m);
 void bind_ev(nb::module_& m);
 void bind_cc(nb::module_& m);
+void bind_coll(nb::module_& m);
 void bind_perf(nb::module_& m);
 void bind_policy(nb::module_& m);
 void bind_sim(nb::module_& m);
@@ -45,6 +46,7 @@ NB_MODULE(_core, m) {
   bind_host(m);
   bind_net(m);
   bind_perf(m);
+  bind_coll(m);
   bind_yard(m);
   bind_sim(m);
   bind_policy(m);

@@ -128,8 +128,11 @@ void Driver::close() {
   impl_->closed = true;
   impl_->stop = true;
   impl_->wake();
+  impl_->baton.stop();
   if (impl_->thread.joinable()) impl_->thread.join();
+  const std::lock_guard turn(impl_->loop);  // of a caller in help()
   const std::lock_guard lock(impl_->mutex);
+  impl_->stop_client("the driver was closed");
   impl_->planes.clear();
   impl_->links = LinkWatch(-1);
 }
@@ -150,18 +153,47 @@ void Driver::with(const std::function<void(engine::Endpoint&, Instant)>& f) {
   if (impl_->sleeping.exchange(false)) impl_->wake();
 }
 
+void Driver::with_flush(const std::function<void(engine::Endpoint&, Instant)>& f) {
+  if (impl_->forked()) throw std::logic_error(kForked);
+  {
+    const std::lock_guard lock(impl_->mutex);
+    const Instant now = monotonic_now();
+    f(impl_->endpoint, now);
+    if (!impl_->planes.empty()) impl_->transmit(now);
+    impl_->announce();
+  }
+  if (impl_->sleeping.exchange(false)) impl_->wake();
+}
+
+base::Errno Driver::set_client(std::shared_ptr<Client> client) {
+  if (impl_->forked()) return ECHILD;
+  const std::lock_guard lock(impl_->mutex);
+  if (client != nullptr && impl_->client != nullptr) return EBUSY;
+  if (client != nullptr && (impl_->stop.load() || !impl_->failed.empty())) return EBADF;
+  impl_->client = std::move(client);
+  return 0;
+}
+
+bool Driver::help(const std::function<bool()>& done, Instant deadline) {
+  if (impl_->forked()) throw std::logic_error(kForked);
+  if (impl_->config.progress == Progress::thread) return impl_->help(done, deadline);
+  while (!done() && monotonic_now() < deadline && !impl_->stop.load())
+    progress(std::min(deadline - monotonic_now(), base::Duration::seconds(1)));
+  return true;
+}
+
 void Driver::progress(base::Duration max_wait) {
   Impl& m = *impl_;
   if (m.forked()) throw std::logic_error(kForked);
   if (m.config.progress != Progress::caller) throw std::logic_error("this driver has a thread of its own");
   if (m.stop.load()) return;
-  Instant until = m.turn();
+  Instant until = m.guarded_turn();
   if (m.received || until <= monotonic_now()) {  // the caller may have something to do about it
     m.sleeping = false;
     return;
   }
   if (max_wait.ns >= 0) until = std::min(until, monotonic_now() + max_wait);
-  m.wait(until);
+  m.wait(until, Impl::kGapsPerSpin);
   // Answers leave in the next turn, together with what the caller sends because of what it gets to see now.
   m.read_planes();
 }

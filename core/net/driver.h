@@ -57,6 +57,18 @@ struct DriverStats {
       impaired_lost = 0;
 };  // held back by impairment rules beyond the memory set aside for them
 
+// A room that works for the application within the loop, where its completions are: collectives. Called with
+// the engine locked, by whichever thread runs the loop.
+class Client {
+ public:
+  virtual ~Client() = default;
+  // After what arrived and the timers, before what is to be sent. Bounded work; true: there is more to do at
+  // once.
+  virtual bool step(engine::Endpoint& e, base::Instant now) = 0;
+  // No step follows: the driver was closed, or died. The engine must not be used any more.
+  virtual void on_stop(const std::string& why) = 0;
+};
+
 // Every public method is thread-safe. The I/O thread never calls user code and never takes the GIL.
 class Driver {
  public:
@@ -69,6 +81,15 @@ class Driver {
   // for one batch of the I/O thread at most. Throws std::logic_error in a forked child, whose engine may be
   // half-way through anything; the other methods answer with nothing there, and failure() says why.
   void with(const std::function<void(engine::Endpoint&, base::Instant)>& f);
+  // The same, and what `f` posted leaves from the calling thread, as far as it fits in one batch.
+  void with_flush(const std::function<void(engine::Endpoint&, base::Instant)>& f);
+  // EBUSY: there is one. Null takes it away; its on_stop() is not called then.
+  base::Errno set_client(std::shared_ptr<Client> client);
+  // The calling thread runs the loop until done() or `deadline`, which saves two hand-overs when what it
+  // waits for arrives. `done` is called often, without any lock. False, at once, when another thread does so
+  // already. The I/O thread stands back meanwhile and a moment longer, since whoever waited may wait again
+  // soon.
+  bool help(const std::function<bool()>& done, base::Instant deadline);
   // Progress::caller only: one turn of the loop; when nothing had arrived, a sleep of at most `max_wait`
   // (negative: no limit), and what woke it is read. What that calls for leaves with the next call, so call
   // again soon. From one thread at a time. Throws std::logic_error for a driver with a thread, and in a

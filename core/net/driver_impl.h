@@ -1,13 +1,18 @@
 // The state behind net::Driver. `mutex` guards the engine, the impairments and everything marked so; the rest
-// belongs to the I/O thread.
+// belongs to whoever runs the loop: the I/O thread, or a caller in help().
 #pragma once
 
+#include <sys/epoll.h>
+
+#include <array>
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
 
+#include "net/baton.h"
 #include "net/clock.h"
 #include "net/driver.h"
 #include "net/fair_mutex.h"
@@ -32,27 +37,34 @@ struct Driver::Impl {
   int open(std::string& why);
   int open_plane(size_t i, base::Rng& rng, std::set<uint32_t>& taken, std::string& why);
   void run();  // the I/O thread
+  // A turn of the loop by whichever thread has it; nothing once the driver stops.
+  base::Instant guarded_turn();
+  bool help(const std::function<bool()>& done, base::Instant deadline);
+  void stop_client(const std::string& why);
   // Receives, serves timers, transmits: one bounded batch of each. Until when there is nothing to do then.
   base::Instant turn();
   base::Instant next_wakeup();
   bool timer_due();
-  void wait(base::Instant until);
-  int look(base::Instant until);                              // at all descriptors; what epoll_wait returns
-  bool read_planes();                                         // true when there may be more
-  void ingest(engine::Datagram& r, base::Instant now);        // locked
-  bool deliver_held(base::Instant now);                       // locked; true when more is due
-  bool transmit(base::Instant now);                           // locked; true when there may be more
-  bool impair_outgoing(base::Instant now, TxBatch::Slot& s);  // locked; true when the packet is dealt with
+  // Sleeps in the kernel, after looking again for a while when the gaps are shorter than `spin` / `gaps`.
+  void wait(base::Instant until, int64_t gaps);
+  using Ready = std::array<epoll_event, engine::kMaxPorts + 2>;
+  void absorb(const Ready& ready, int n);                        // what epoll_wait returned
+  void look_now();                                               // at all descriptors
+  bool read_planes();                                            // true when there may be more
+  void ingest(engine::Datagram& r, base::Instant now);           // locked
+  bool deliver_held(base::Instant now);                          // locked; true when more is due
+  bool transmit(base::Instant now);                              // locked; true when there may be more
+  bool impair_outgoing(base::Instant now, TxBatch::Slot& s);     // locked; true when the packet is dealt with
   void note_data(base::Instant now, const engine::Transmit& t);  // locked
   void after_send(base::Instant now, const engine::Transmit& t, int error, size_t bytes);
   void hold(base::Instant at, bool outgoing, const wire::DatagramMeta& meta, const base::IpAddr& via,
             std::vector<uint8_t> bytes);
   void park(base::Instant now, const engine::Transmit& t, std::vector<uint8_t> bytes);
-  void retry_stuck(base::Instant now);  // locked
-  void announce();                      // locked: event_fd follows the engine's notices
-  void check_links(base::Instant now);             // locked, by the I/O thread (links.cc)
+  void retry_stuck(base::Instant now);               // locked
+  void announce();                                   // locked: event_fd follows the engine's notices
+  void check_links(base::Instant now);               // locked, by the I/O thread (links.cc)
   void follow_gateway(size_t i, base::Instant now);  // locked: the state its switch told last
-  bool move_plane(size_t i, base::Instant now);  // the same; true when it has another address now
+  bool move_plane(size_t i, base::Instant now);      // the same; true when it has another address now
   void die(const std::string& what);
   void wake();
   [[nodiscard]] bool forked() const { return generation != fork_generation(); }
@@ -64,8 +76,10 @@ struct Driver::Impl {
   static constexpr size_t kTxPerLock = TxBatch::kMax, kHeldPerLock = 64, kMaxStuck = 4096, kMaxPaths = 65'536;
   // Of one plane in one batch: what a full socket makes us keep must not wait for long.
   static constexpr size_t kBatchBytes = 256 * 1024;
-  static constexpr int kDrains = 8;           // batches read before timers are served
-  static constexpr int64_t kGapsPerSpin = 8;  // longer gaps: sleeping costs less than looking
+  static constexpr int kDrains = 8;  // batches read before timers are served
+  // Longer gaps: sleeping costs less than looking. A thread that waits for its own result pays for a look,
+  // not for another one's wake-up.
+  static constexpr int64_t kGapsPerSpin = 8, kGapsOfHelper = 1;
   static constexpr base::Duration kBlockedRetry = base::Duration::micros(500);
 
   const uint32_t generation = fork_generation();
@@ -89,10 +103,13 @@ struct Driver::Impl {
   LinkWatch links;
   std::thread thread;
   std::mutex closing;
-  bool closed = false;  // guarded by `closing`
+  bool closed = false;             // guarded by `closing`
+  std::shared_ptr<Client> client;  // guarded by `mutex`
+  Baton baton;
   std::atomic<bool> stop{false}, sleeping{false};
 
-  // Of the I/O thread.
+  // Of whoever runs the loop: held for a turn, and to take note of what the kernel reported.
+  std::mutex loop;
   uint32_t readable = 0;           // by plane index: the kernel said there is something
   uint32_t writable = UINT32_MAX;  // by port: its sockets took the last packet
   base::Instant blocked_until = base::Instant::never();

@@ -47,12 +47,38 @@ void Driver::Impl::run() {
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   try {
     while (!stop.load()) {
-      const Instant until = turn();
-      wait(until);
+      if (baton.claimed()) {
+        baton.stand_by(stop);
+        continue;
+      }
+      wait(guarded_turn(), kGapsPerSpin);
     }
   } catch (const std::exception& e) {
     die(std::string("the I/O thread ended: ") + e.what());
   }
+}
+
+Instant Driver::Impl::guarded_turn() {
+  const std::lock_guard lock(loop);
+  return stop.load() ? Instant{} : turn();
+}
+
+bool Driver::Impl::help(const std::function<bool()>& done, Instant deadline) {
+  if (!baton.claim()) return false;
+  if (sleeping.exchange(false)) wake();
+  try {
+    while (!stop.load()) {
+      const Instant until = guarded_turn();
+      if (done() || monotonic_now() >= deadline) break;
+      wait(std::min(until, deadline), kGapsOfHelper);
+    }
+  } catch (const std::exception& e) {
+    die(std::string("a thread that ran the loop failed: ") + e.what());
+  }
+  // What the last turn said about sleeping was meant for this thread.
+  sleeping.store(false);
+  if (baton.release()) wake();
+  return true;
 }
 
 Instant Driver::Impl::turn() {
@@ -60,7 +86,7 @@ Instant Driver::Impl::turn() {
   bool more = read_planes();
   for (int i = 0; i < kDrains && timer_due(); ++i) {
     // Before time runs out on anything: what arrived while we were not running is an answer, too.
-    look(Instant{});
+    look_now();
     if (readable == 0) break;
     more = read_planes();
   }
@@ -69,6 +95,7 @@ Instant Driver::Impl::turn() {
   stats.wakeups = wakeups;
   more |= deliver_held(now);
   if (endpoint.poll_timeout() <= now) endpoint.handle_timeout(now);
+  if (client != nullptr) more |= client->step(endpoint, now);
   retry_stuck(now);
   more |= transmit(now);
   announce();
@@ -90,28 +117,45 @@ Instant Driver::Impl::next_wakeup() {
   return std::min({endpoint.poll_timeout(), held.next(), blocked_until});
 }
 
-void Driver::Impl::wait(Instant until) {
-  // Looking again for a moment is cheaper than being woken, while packets follow each other that closely.
+void Driver::Impl::wait(Instant until, int64_t gaps) {
   const Instant began = monotonic_now();
-  const Instant spin_until = usual_gap * kGapsPerSpin <= config.spin ? busy_until : Instant{};
-  Instant now = began;
-  int n = 0;
-  do {
-    n = look(until <= now || now < spin_until ? now : until);
-    now = monotonic_now();
-  } while (n == 0 && now < until && !stop.load(std::memory_order_relaxed));
-  sleeping.store(false);
-  if (until > began) {
-    const Duration gap = std::min(now - began, config.spin * 4);
-    usual_gap = usual_gap + (gap - usual_gap) / 8;
+  Instant spin_until{};
+  {
+    const std::lock_guard lock(loop);
+    // Looking again for a moment is cheaper than being woken, while packets follow each other that closely.
+    if (usual_gap * gaps <= config.spin) spin_until = busy_until;
   }
-  if (n < 0 && errno != EINTR) return die(std::string("epoll: ") + std::strerror(errno));
+  Instant now = began;
+  Ready ready;
+  int n = 0;
+  uint64_t looks = 0;
+  do {
+    n = epoll_until(epoll.get(), ready, until <= now || now < spin_until ? now : until);
+    now = monotonic_now();
+    ++looks;
+  } while (n == 0 && now < until && !stop.load(std::memory_order_relaxed));
+  const int error = n < 0 ? errno : 0;
+  sleeping.store(false);
+  {
+    const std::lock_guard lock(loop);
+    wakeups += looks;
+    if (until > began) {
+      const Duration gap = std::min(now - began, config.spin * 4);
+      usual_gap = usual_gap + (gap - usual_gap) / 8;
+    }
+    absorb(ready, n);
+  }
+  if (error != 0 && error != EINTR) return die(std::string("epoll: ") + std::strerror(error));
 }
 
-int Driver::Impl::look(Instant until) {
-  std::array<epoll_event, engine::kMaxPorts + 2> ready;
-  const int n = epoll_until(epoll.get(), ready, until);
+void Driver::Impl::look_now() {
+  Ready ready;
+  const int n = epoll_until(epoll.get(), ready, Instant{});
   ++wakeups;
+  absorb(ready, n);
+}
+
+void Driver::Impl::absorb(const Ready& ready, int n) {
   for (int i = 0; i < n; ++i) {
     const uint32_t tag = ready[static_cast<size_t>(i)].data.u32;
     if (tag < planes.size()) {
@@ -124,17 +168,24 @@ int Driver::Impl::look(Instant until) {
       check_links(monotonic_now());
     }
   }
-  return n;
 }
 
 void Driver::Impl::die(const std::string& what) {
   {
     const std::lock_guard lock(mutex);
     failed = what;
+    stop_client(what);
   }
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(event_fd.get(), &one, sizeof one);
   stop = true;
+  baton.stop();
+}
+
+// Locked.
+void Driver::Impl::stop_client(const std::string& why) {
+  if (client != nullptr) client->on_stop(why);
+  client.reset();
 }
 
 bool Driver::Impl::read_planes() {

@@ -1,0 +1,41 @@
+#include "coll/lane.h"
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace mrc::coll {
+
+void LaneMemory::Free::operator()(uint8_t* p) const { std::free(p); }  // NOLINT: calloc's counterpart
+
+Errno LaneMemory::open(Endpoint& e, uint32_t pd) {
+  constexpr size_t kLine = 64;
+  // From the system as zeros: what is never used costs no memory.
+  bytes_.reset(static_cast<uint8_t*>(std::calloc(1, 2 * kBytes + kLine)));  // NOLINT
+  if (bytes_ == nullptr) return ENOMEM;
+  const auto at = reinterpret_cast<uintptr_t>(bytes_.get());
+  in_ = bytes_.get() + ((at + kLine - 1) / kLine * kLine - at);
+  out_ = in_ + kBytes;
+  const auto address = [](const uint8_t* p) { return reinterpret_cast<uint64_t>(p); };
+  const auto in = e.reg_mr(pd, address(in_), kBytes,
+                           engine::Access::local_write | engine::Access::remote_write, address(in_));
+  if (!in.ok()) return in.error();
+  in_key_ = in.value().rkey;
+  const auto out = e.reg_mr(pd, address(out_), kBytes, 0, address(out_));
+  if (!out.ok()) return out.error();
+  out_key_ = out.value().lkey;
+  return 0;
+}
+
+bool LaneMemory::close(Endpoint& e) {
+  if (in_key_ != 0 && e.dereg_mr(in_key_) == EBUSY) return false;
+  in_key_ = 0;
+  if (out_key_ != 0 && e.dereg_mr(out_key_) == EBUSY) return false;
+  out_key_ = 0;
+  return true;
+}
+
+RemoteMemory LaneMemory::face() const {
+  return {reinterpret_cast<uint64_t>(in_), in_key_, kSlots, kSlotBytes, kWindow};
+}
+
+}  // namespace mrc::coll
