@@ -143,7 +143,7 @@ class Hub:
     def _on_event(self, event: dict[str, Any]) -> None:
         conn = self._by_qpn.get(event.get("qpn", 0))
         if event["kind"] == "ev_state" and conn is not None and conn.path_names:
-            event = {**event, "path": conn.path_names.get((event["plane"], event["ev"]), "")}
+            event = {**event, "path": conn.path_names.get((event["port"], event["ev"]), "")}
         self._events.append(event)
         if event["kind"] == "qp_error" and conn is not None:
             self.call_soon(conn._on_qp_error)
