@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from softmrc.lab.pytest import lab, lab_maker
+from softmrc.lab import Lab
+from softmrc.lab.pytest import lab_maker
 from softmrc.netns import Fabric, Namespace, missing
 
-__all__ = ["lab", "lab_maker"]
+__all__ = ["lab_maker"]
 
 AGENT = Path(__file__).with_name("agent.py")
 
@@ -72,6 +73,12 @@ class Host:
 def _namespaces() -> None:
     if lacks := missing():
         pytest.skip(", ".join(lacks))
+
+
+@pytest.fixture(scope="module")
+def lab(lab_maker: Callable[..., Lab]) -> Lab:
+    """A small lab in the kernel, one for the tests of a module."""
+    return lab_maker(planes=2, t0=2, t1=2, hosts=4, switch="kernel")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import typer
 __all__ = ["lab"]
 
 # In the order of the help.
-_PARTS = ("base", "test", "fail", "map", "export", "compare", "paper", "soft")
+_PARTS = ("base", "test", "fail", "incast", "map", "export", "compare", "paper", "soft")
 
 lab = typer.Typer(
     add_completion=False,

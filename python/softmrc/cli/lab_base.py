@@ -126,18 +126,16 @@ def down(name: Name = "lab", json: Json = False) -> None:
     """
     with guard("lab down", json):
         from softmrc.lab.remove import end_lab
+        from softmrc.lab.state import known
 
-        began = time.monotonic()
+        began, was = time.monotonic(), name in known()
         gone = end_lab(name)
         took = time.monotonic() - began
         if json:
             put_json({"ok": True, "name": name, "namespaces": len(gone), "down_s": round(took, 3)})
         else:
-            put(
-                f"lab {name} is down ({len(gone)} namespaces, {took:.1f} s)"
-                if gone
-                else f"there is no lab {name}"
-            )
+            there = f"lab {name} is down ({len(gone)} namespaces, {took:.1f} s)"
+            put(there if gone or was else f"there is no lab {name}")
 
 
 def _facts(lab: Any) -> dict[str, Any]:
@@ -170,22 +168,21 @@ def status(name: Name = "lab", json: Json = False) -> None:
     """
     with guard("lab status", json):
         from softmrc.lab import Lab
+        from softmrc.lab.faults import active
         from softmrc.lab.state import known
-        from softmrc.lab.verify import verify
 
         lab = Lab.load(name)
-        found = verify(lab)
+        found = lab.verify()
         facts = {
             **_facts(lab),
             "down": [d.words for d in found.down],
             "missing": [m.words for m in found.missing],
         }
+        faults = active(lab)
         lab.close()
         others = [n for n in known() if n != name]
         if json:
-            put_json(
-                {"ok": found.whole, **facts, "faults": lab.state.more.get("faults", []), "labs": known()}
-            )
+            put_json({"ok": found.whole, **facts, "faults": [f.target for f in faults], "labs": known()})
         else:
             put(
                 f"lab {name}: {facts['hosts']} hosts, {facts['planes']} planes, {facts['switches']} switches, "
@@ -193,6 +190,8 @@ def status(name: Name = "lab", json: Json = False) -> None:
             )
             for text in lab.state.notes:
                 put(f"  {text}")
+            if faults:
+                put(f"faults: {', '.join(f.target for f in faults)}")
             put("all links up" if not found.down else f"down: {', '.join(facts['down'])}")
             put("nothing missing" if not found.missing else f"missing ({len(found.missing)}):")
             for text in facts["missing"]:
@@ -246,10 +245,9 @@ def repair(
     """
     with guard("lab repair", json):
         from softmrc.lab import Lab
-        from softmrc.lab.verify import repair as mend
 
         lab = Lab.load(name)
-        before, after = mend(lab, nodes or None)
+        before, after = lab.repair(nodes or None)
         lab.close()
         if json:
             put_json(
@@ -282,8 +280,7 @@ def pcap(
     """
     with guard("lab pcap"):
         from softmrc.lab import Lab
-        from softmrc.lab.capture import capture
 
         lab = Lab.load(name)
-        count = capture(lab.namespace_of_link(link), file, seconds=seconds, snap=bytes_each)
+        count = lab.capture(link, file, seconds=seconds, snap=bytes_each)
         note(f"{count} packets in {file}")

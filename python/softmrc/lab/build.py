@@ -102,9 +102,11 @@ class Maker:
         try:
             mtu = self.plan.spec.mtu
             peer = {"ifname": link.b_dev, "net_ns_fd": there, "mtu": mtu, "address": link.mac("b")}
+            peer["index"] = link.index("b")
             self.net.ask(
-                a, "link", "add", ifname=link.a_dev, kind="veth", mtu=mtu, address=link.mac("a"), peer=peer
-            )
+                a, "link", "add", ifname=link.a_dev, index=link.index("a"), kind="veth", mtu=mtu,
+                address=link.mac("a"), peer=peer,
+            )  # fmt: skip
         finally:
             os.close(there)
         for node, dev, _ in link.ends():

@@ -7,8 +7,6 @@ on disk besides is who owns it.
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
 import os
 import shutil
 import socket
@@ -40,14 +38,6 @@ __all__ = ["Lab"]
 
 def _silent(_: str) -> None:
     pass
-
-
-def _soft_up(spec: LabSpec, why: str, keep: bool, step: Callable[[str], None]) -> Lab:
-    if importlib.util.find_spec("softmrc.lab.soft") is None:
-        raise UsageError(f"no lab in the kernel: {why}; and this softmrc has no user-space switch")
-    soft = importlib.import_module("softmrc.lab.soft")
-    found: Lab = soft.up(spec, keep=keep, step=step)
-    return found
 
 
 class Lab:
@@ -84,7 +74,9 @@ class Lab:
         """
         choice = choose(spec.switch)
         if choice.mode == "soft":
-            return _soft_up(spec, choice.why, keep, step)
+            from softmrc.lab import soft
+
+            return soft.up(spec, keep=keep, step=step)
         sweep()
         with locked(spec.name):
             old = LabState.load(spec.name)
@@ -117,12 +109,18 @@ class Lab:
     def _make(self, step: Callable[[str], None]) -> None:
         maker = self.maker
         maker.make(step)
-        if importlib.util.find_spec("softmrc.lab.queues") is not None:
-            step("queues")
-            importlib.import_module("softmrc.lab.queues").attach(self)
+        from softmrc.lab import queues
+
+        step("queues")
+        queues.attach(self)
         self.write_fabric_file()
         step("waiting for the links")
         maker.settle()
+        step("checking")
+        _, found = repair(self)
+        if not found.whole:
+            words = [m.words for m in found.missing] + [d.words for d in found.down]
+            raise MrcError(f"lab {self.name} is not what it should be: {'; '.join(words[:5])}")
 
     @classmethod
     def load(cls, name: str = "lab") -> Lab:
@@ -138,8 +136,9 @@ class Lab:
         if state.phase != "up":
             raise UsageError(f"lab {name} was left unfinished: softmrc lab down --name {name}")
         if state.mode == "soft":
-            found: Lab = importlib.import_module("softmrc.lab.soft").load(state)
-            return found
+            from softmrc.lab import soft
+
+            return soft.load(state)
         return cls(state)
 
     def down(self) -> list[str]:
@@ -258,6 +257,16 @@ class Lab:
     def counters(self) -> dict[str, Count]:
         """Return what each switch has passed on by its own uSID, by name."""
         return sid_counters(self)
+
+    def capture(self, link: str, file: File, *, seconds: float | None = None, snap: int = 0) -> int:
+        """Record like `record`, here and now, until interrupted or for so long; returns the number of packets.
+
+        Raises:
+            UsageError: no link of that name, or the file cannot be written.
+        """
+        from softmrc.lab.capture import capture
+
+        return capture(self.namespace_of_link(link), file, seconds=seconds, snap=snap)
 
     # --- programs -------------------------------------------------------------------------------------------
 

@@ -66,6 +66,13 @@ class Link:
         """Return the link-local address that the kernel makes of it."""
         return _eui64(self.mac(side))
 
+    def index(self, side: str) -> int:
+        """Return the interface index of the end on side "a" or "b".
+
+        All ends of a lab differ: the kernel takes up to a second to see the carrier of a pair whose ends have the same.
+        """
+        return 1000 + 2 * self.number + (side == "b")
+
     def ends(self) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
         """Return (node, device, side) of both ends."""
         return (self.a_node, self.a_dev, "a"), (self.b_node, self.b_dev, "b")

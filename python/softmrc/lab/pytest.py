@@ -4,7 +4,7 @@ def test_mine(lab):
     out = lab.run("h0", "my-program", lab.addresses("h1")[0])
 
 Making a lab costs about a second, so a module's tests share theirs; whatever they break they have to heal. Where labs
-cannot be made, the tests are skipped and say why.
+cannot be made in the kernel, the user-space switch takes its place, or, for `switch="kernel"`, tests are skipped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def lab_maker() -> Iterator[Callable[..., Lab]]:
     with ExitStack() as stack:
 
         def make(**fields: Any) -> Lab:
-            if fields.get("switch", "auto") != "soft" and (lacks := kernel_lacks()):
+            if fields.get("switch") == "kernel" and (lacks := kernel_lacks()):
                 pytest.skip(", ".join(lacks))
             fields.setdefault("name", f"t{os.getpid()}x{next(_numbers)}")
             return stack.enter_context(Lab.up(LabSpec(**fields)))

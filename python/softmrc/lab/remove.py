@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
 import os
 import re
 import signal
 import time
 
 from softmrc.errors import MrcError
+from softmrc.lab.ledger import forget
 from softmrc.lab.state import LabState, Process, directory, known, locked
 from softmrc.netns.enter import delete, end_processes, names
 
@@ -63,11 +62,14 @@ def remove_lab(name: str, state: LabState | None) -> list[str]:
     Returns:
         The namespaces that were there.
     """
-    if importlib.util.find_spec("softmrc.lab.faults") is not None:
-        importlib.import_module("softmrc.lab.faults").forget(name)
+    forget(name)
     if state is not None:
         with contextlib.suppress(MrcError):  # without its anchor nothing is left to be found
             state.join()
+        if state.mode == "soft":
+            from softmrc.lab.soft_end import end_hosts
+
+            end_hosts(name)
         if state.phase != "stopping":
             state.phase = "stopping"
             with contextlib.suppress(OSError):

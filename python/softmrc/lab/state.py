@@ -133,7 +133,9 @@ class LabState:
         if _ANCHOR in self.more:
             if not any(p.pid == self.more[_ANCHOR] and p.alive for p in self.helpers):
                 name = self.spec.name
-                raise MrcError(f"lab {name} ended with the process that kept it: softmrc lab down --name {name}")
+                raise MrcError(
+                    f"lab {name} ended with the process that kept it: softmrc lab down --name {name}"
+                )
             join_mounts(self.more[_ANCHOR])
 
     def save(self) -> None:

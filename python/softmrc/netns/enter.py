@@ -164,7 +164,7 @@ def entered(name: str) -> Iterator[None]:
 
 def names(prefix: str) -> list[str]:
     """Return the namespaces whose names begin so, in order."""
-    if not DIRECTORY.is_dir():
+    if not DIRECTORY.is_dir() or not os.access(DIRECTORY, os.R_OK):
         return []
     return sorted(entry.name for entry in DIRECTORY.iterdir() if entry.name.startswith(prefix))
 
