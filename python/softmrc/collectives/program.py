@@ -158,15 +158,15 @@ class Steps:
 
     def reduce(self, src: Place, dst: Place, nbytes: int, deps: Iterable[int] = ()) -> int:
         """Combine into dst."""
-        return self._add(Kind.REDUCE, -1, src, dst, nbytes, 0, deps)
+        return self._add(Kind.REDUCE, 0, src, dst, nbytes, 0, deps)
 
     def copy(self, src: Place, dst: Place, nbytes: int, deps: Iterable[int] = ()) -> int:
         """Copy."""
-        return self._add(Kind.COPY, -1, src, dst, nbytes, 0, deps)
+        return self._add(Kind.COPY, 0, src, dst, nbytes, 0, deps)
 
     def scale(self, src: Place, dst: Place, nbytes: int, deps: Iterable[int] = (), *, premul: bool) -> int:
         """Multiply, by the factor of the job or by one over the number of ranks."""
-        return self._add(Kind.SCALE, -1, src, dst, nbytes, Flag.PREMUL if premul else 0, deps)
+        return self._add(Kind.SCALE, 0, src, dst, nbytes, Flag.PREMUL if premul else 0, deps)
 
     def _add(
         self, kind: int, peer: int, src: Place, dst: Place, nbytes: int, flags: int, deps: Iterable[int]
