@@ -6,6 +6,7 @@ they are; softmrc's own find their switch by the fabric file. Others (iperf3, pi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -52,19 +53,12 @@ class SoftLab(Lab):
         self.state.more |= ready
         self.state.more["trimming"] = self.spec.trimming and self.spec.rate_bps is not None
 
-    def close(self) -> None:
-        """End the programs this object started; the lab stays."""
-        super().close()
-        if self._switch is not None and self._switch.poll() is not None:
-            self._switch = None
-
     def down(self) -> list[str]:
         """End the programs in its hosts, and the switch. Idempotent."""
         found = super().down()
         if self._switch is not None:
-            if self._switch.stdin is not None:
-                self._switch.stdin.close()
-            self._switch.wait()
+            with contextlib.suppress(OSError):
+                self._switch.communicate()  # closes its end of the pipe; it is dead already
             self._switch = None
         return found
 

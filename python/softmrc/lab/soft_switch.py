@@ -103,8 +103,10 @@ class SoftServer:
             return {"error": f"no such request: {str(request.get('do'))[:40]!r}"}
         try:
             return {"ok": verb(request)}
-        except (KeyError, TypeError, ValueError, OSError) as error:
-            return {"error": f"{type(error).__name__}: {error}"}
+        except ValueError as error:
+            return {"error": str(error)}
+        except (KeyError, TypeError, OSError) as error:
+            return {"error": f"{request['do']}: {type(error).__name__}: {error}"}
 
     def _lines(self, request: Mapping[str, Any]) -> None:
         for change in request["changes"]:
@@ -141,7 +143,10 @@ class SoftServer:
             self._planes.index(plane),
             [plane.port(request["link"], direction) for direction in DIRECTIONS],
         )
-        self._switch.capture(fabric, ports, request["file"])
+        try:
+            self._switch.capture(fabric, ports, request["file"])
+        except OSError as error:
+            raise ValueError(f"cannot write {request['file']}: {os.strerror(error.errno or 0)}") from None
         self._recorded[request["file"]] = fabric
 
     def _stop_recording(self, request: Mapping[str, Any]) -> None:
