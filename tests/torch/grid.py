@@ -1,7 +1,7 @@
-"""The grid of cases: element type x layout x reduction x collective, what comes out by NumPy's or torch's own
-arithmetic on one process, and which cases are to be refused.
+"""The grid of cases: element type, layout, reduction, collective; what is right, and what is to be refused.
 
-Values are small whole numbers, so that every order of adding gives the same bits.
+The oracle is torch's own arithmetic in one process. Values are small whole numbers, so that every order of adding
+gives the same bits.
 """
 
 from __future__ import annotations

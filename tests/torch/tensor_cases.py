@@ -41,11 +41,7 @@ def refusals(rank: int, size: int) -> dict[str, str]:
         "wrong splits": _refusal(
             lambda: dist.all_to_all_single(torch.empty(size), torch.ones(size), [2] * size, [1] * size)
         ),
-        "list of wrong sizes": _refusal(
-            lambda: dist.scatter(
-                own, [torch.ones(3)] * size if rank == 0 else [torch.ones(3)] * size, src=rank
-            )
-        ),
+        "list of wrong sizes": _refusal(lambda: dist.scatter(own, [torch.ones(3)] * size, src=rank)),
         "two types": _refusal(lambda: _all_gather_single(torch.empty(2 * size, dtype=torch.float64), own)),
     }
     dist.barrier()

@@ -33,7 +33,7 @@ def create(options: Any, backend_options: object) -> MrcProcessGroup:
         world = _common_world() if ranks else None
         if world is None:
             ranks = list(range(options.group_size))
-            world = World.open(options.store, name, rank, len(ranks), timeout.total_seconds())
+            world = World.open(options.store, rank, len(ranks), timeout.total_seconds())
         member = world.join(name, ranks, rank, timeout.total_seconds())
     except Exception as error:
         raise torch_error(error) from error.__cause__

@@ -48,6 +48,14 @@ class TorchStore:
             pause = min(2 * pause, _LONGEST_PAUSE)
         return bytes(self._ask("get", key))
 
+    def find(self, key: str) -> bytes | None:
+        """Return the value under `key` if there is one now."""
+        return bytes(self._ask("get", key)) if self._ask("check", [key]) else None
+
+    def add(self, key: str, amount: int) -> int:
+        """Add to a counter, which begins at 0, and return it."""
+        return int(self._ask("add", key, amount))
+
     def delete(self, key: str) -> None:
         """Take a value away; stores that cannot are left as they are."""
         try:

@@ -15,6 +15,7 @@ from typing import Any
 
 from softmrc.collectives import Group, Mesh
 from softmrc.errors import UsageError
+from softmrc.torch_backend.meeting import meet
 from softmrc.torch_backend.store import TorchStore
 
 __all__ = ["Member", "World", "current"]
@@ -23,7 +24,6 @@ _lock = threading.Lock()
 _worlds: list[World] = []
 # Meshes of the parent in a forked child: kept for ever, since nothing of theirs may run there, not even a destructor.
 _inherited: list[World] = []
-_meetings: Counter[str] = Counter()
 
 
 @dataclass(eq=False)
@@ -37,12 +37,11 @@ class World:
     pid: int = field(default_factory=os.getpid)
 
     @classmethod
-    def open(cls, store: Any, name: str, rank: int, size: int, timeout: float) -> World:
+    def open(cls, store: Any, rank: int, size: int, timeout: float) -> World:
         """Meet the other ranks in torch's store and connect to them.
 
         Args:
             store: torch's store of the group.
-            name: torch's name of the group; the same one may come again after the group was destroyed.
             rank: of this process.
             size: number of ranks.
             timeout: seconds for all of it.
@@ -50,10 +49,9 @@ class World:
         Raises:
             PeerError: a rank did not come, or could not be reached; the text names it.
         """
-        with _lock:
-            _meetings[name] += 1
-            meeting = f"softmrc/{_meetings[name]}"
-        mesh = Mesh(TorchStore(store), rank, size, timeout=timeout, name=meeting)
+        shared = TorchStore(store)
+        meeting = meet(shared, "softmrc", rank, size, timeout)
+        mesh = Mesh(shared, rank, size, timeout=timeout, name=f"softmrc/{meeting}")
         world = cls(mesh, size)
         with _lock:
             _worlds.append(world)
@@ -141,7 +139,6 @@ def _forked() -> None:
     _lock = threading.Lock()
     _inherited.extend(_worlds)
     _worlds.clear()
-    _meetings.clear()
 
 
 os.register_at_fork(after_in_child=_forked)
