@@ -19,8 +19,9 @@ from softmrc.errors import PeerError, UsageError
 
 __all__ = ["Door", "Roster"]
 
-_LATE = 0.05
-"""Part of the timeout that the others wait longer than rank 0, so that they hear from it who is missing."""
+_LATE, _LATE_SECONDS = 0.05, 0.2
+"""How much longer the others wait than rank 0, so that they hear from it who is missing: part of the timeout, and
+seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,7 @@ class Roster:
         self._store.set(f"{self._prefix}/{what}/{self._rank}", mine)
         if self._rank == 0:
             self._gather(what, extra)
-        left = max(0.0, self._end - time.monotonic()) + self._timeout * _LATE
+        left = max(0.0, self._end - time.monotonic()) + self._timeout * _LATE + _LATE_SECONDS
         try:
             told: dict[str, Any] = json.loads(self._store.get(f"{self._prefix}/{what}s", left))
         except TimeoutError:
@@ -94,7 +95,7 @@ class Roster:
     def _gather(self, what: str, extra: dict[str, str]) -> None:
         found, missing = [], []
         for rank in range(self._size):
-            left = max(0.01, self._end - time.monotonic())
+            left = max(0.001, self._end - time.monotonic())
             try:
                 found.append(json.loads(self._store.get(f"{self._prefix}/{what}/{rank}", left)))
             except TimeoutError:
