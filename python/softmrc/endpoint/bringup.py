@@ -55,7 +55,9 @@ def receive_on(
         PeerPlane(mine, remote[its].address, remote[its].udp_port, its, ways.routes.get(mine, ()))
         for mine, its in pairs
     ]
-    max_cwnd = knobs.max_cwnd or max(_MIN_CWND, sum(remote[its].rcvbuf for _, its in pairs) // 4)
+    base_rtt = ep.steering.base_rtt(knobs.base_rtt, ways)
+    room = ep.steering.window(sum(remote[its].rcvbuf for _, its in pairs) // 4, ways, base_rtt)
+    max_cwnd = knobs.max_cwnd or max(_MIN_CWND, room)
     qp.to_init(
         QPAttr(qp_access_flags=Access.LOCAL_WRITE | Access.REMOTE_WRITE),
         MrcQPAttr(ev_profile_id=knobs.ev_profile, cc_profile_id=knobs.cc_profile),
@@ -65,7 +67,7 @@ def receive_on(
             ev_run=1 if is_mail else knobs.ev_run,
             cc_algorithm=None if knobs.cc_profile else knobs.cc_algorithm,
             ev_table=knobs.ev_table(),
-            cc_config=None if knobs.cc_profile else {"min_base_rtt_ns": int(knobs.base_rtt * 1e9)},
+            cc_config=None if knobs.cc_profile else {"min_base_rtt_ns": int(base_rtt * 1e9)},
         ),
     )
     qp.to_rtr(
@@ -75,7 +77,7 @@ def receive_on(
             peer_planes=planes,
             trimming=ep.steering.trimming(knobs.trimming, ways) and peer.trim_nack,
             rq_empty_grace_ns=int((knobs.hold_time or 2.0) * 1e9),
-            base_rtt_ns=int(knobs.base_rtt * 1e9),
+            base_rtt_ns=int(base_rtt * 1e9),
             delay_mark_ns=int(knobs.delay_mark * 1e9),
             max_cwnd=max_cwnd,
         ),

@@ -74,13 +74,15 @@ class Knobs:
     """Packets overtaken for less than this are not taken for lost: scheduling noise of a host."""
     base_rtt: float = 1e-3
     """Round trip the window is sized for, and the floor of the measured one: on a host whose scheduler adds a
-    millisecond, a window of the 50 us an idle loopback takes would starve the link (reference 16)."""
+    millisecond, a window of the 50 us an idle loopback takes would starve the link (reference 16). In a known fabric
+    whose own round trip is longer, that one holds."""
     delay_mark: float = 2e-3
     """Queueing delay that counts as a congestion mark where the fabric sets none; 0: marks alone count."""
     probe_backoff_cap: float = 0.1
     """Longest wait between probes of a path that is down: it is used again about this long after its return."""
     max_cwnd: int | None = None
-    """Cap on bytes in flight; None: a quarter of the peer's receive buffers."""
+    """Cap on bytes in flight; None: a quarter of the peer's receive buffers, and in a fabric of known rate no more than
+    1.5 times that rate and round trip."""
     mpr: int = 8
     """Receive window in units of 128 packets, 1 to 32."""
     max_wimm: int = 128

@@ -134,6 +134,29 @@ class Steering:
             return wanted
         return ways.whole and self.fabric is not None and self.fabric.trimming
 
+    def base_rtt(self, wanted: float, ways: Ways) -> float:
+        """Return the round trip, seconds, that a connection's window is sized for: what the fabric says, if it is more.
+
+        Args:
+            wanted: the knob.
+            ways: of the connection.
+        """
+        return max(wanted, self.fabric.base_rtt) if ways.whole and self.fabric is not None else wanted
+
+    def window(self, most: int, ways: Ways, base_rtt: float) -> int:
+        """Return the largest window, bytes: 1.5 x rate of all ports x base round trip, where the fabric has a rate.
+
+        More would only stand in queues.
+
+        Args:
+            most: that the peer's buffers allow.
+            ways: of the connection.
+            base_rtt: as `base_rtt` returned it.
+        """
+        if not ways.whole or self.fabric is None or not self.fabric.rate_bps or not self.fabric.base_rtt:
+            return most
+        return min(most, int(1.5 * len(ways.routes) * self.fabric.rate_bps / 8 * base_rtt))
+
 
 def _most_paths(fabric: FabricFile, plane: int, host: int) -> int:
     shape = fabric.shape

@@ -1,6 +1,6 @@
 """One end of an incast: `python -m softmrc.lab.flood receive|send`. Lines of JSON on standard input and output.
 
-The receiver listens and counts what its NIC's memory takes; a sender writes back to back to it, as fast as it may.
+The receiver listens; a sender writes back to back to it, as fast as it may.
 Both answer every line they are told with their counters of that moment, so that whoever runs them can look at the same
 time at all of them.
 """
@@ -26,7 +26,7 @@ _WAIT_S = 20.0
 
 
 class _Receiver:
-    """Memory that is written to by everybody; nobody is told about arrivals, so nothing but the transport works."""
+    """Memory that everybody writes to; nobody is told about arrivals, so nothing but the transport works."""
 
     def __init__(self, knobs: KnobArgs) -> None:
         self.endpoint = Endpoint(**knobs)
@@ -44,14 +44,16 @@ class _Receiver:
                 self._connections.append(self._listener.accept(3600))
 
     def look(self) -> dict[str, Any]:
-        return {"counters": _sum(c.stats().counters for c in list(self._connections))}
+        counters = _sum(c.stats().counters for c in list(self._connections))
+        return {"counters": counters, "rx_drops": self.endpoint.stats().counters.get("local_rx_drops", 0)}
 
 
 class _Sender:
     def __init__(self, knobs: KnobArgs, addresses: list[str], port: int) -> None:
         self.endpoint = Endpoint(**knobs)
         self._connection = self.endpoint.connect_sync(addresses, port, timeout=_WAIT_S)
-        self._bad: set[tuple[int, int]] = set()
+        self._bad = 0
+        self._why: dict[str, int] = {}
         self.done = 0
         self.error = ""
 
@@ -71,12 +73,14 @@ class _Sender:
 
     def look(self) -> dict[str, Any]:
         stats = self._connection.stats()
-        self._bad |= {(p.plane, p.ev) for p in stats.paths if p.state == "assumed_bad"}
+        for event in self.endpoint.events():
+            if event["kind"] == "ev_state" and event["state"] == "assumed_bad":
+                self._bad += 1
+                self._why[event["reason"]] = self._why.get(event["reason"], 0) + 1
         return {
             "bytes": self.done, "error": self.error, "counters": stats.counters, "cwnd": stats.cwnd, "srtt": stats.srtt,
-            "trimmed": sum(p.trimmed for p in stats.paths), "lost": sum(p.lost for p in stats.paths),
-            "states": {s: sum(p.state == s for p in stats.paths) for s in ("good", "skip", "assumed_bad", "denied")},
-            "seen_bad": len(self._bad),
+            "pmtu": self._connection.pmtu, "lost": sum(p.lost for p in stats.paths), "assumed_bad": self._bad,
+            "why": self._why, "bad_now": sum(p.state == "assumed_bad" for p in stats.paths),
         }  # fmt: skip
 
 

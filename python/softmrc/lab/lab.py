@@ -22,7 +22,8 @@ from softmrc.lab.counters import Count, sid_counters
 from softmrc.lab.host import choose, room_lacks, room_notes
 from softmrc.lab.names import Link, namespace, parse_node
 from softmrc.lab.plan import Plan, make_plan
-from softmrc.lab.remove import remove_lab, sweep
+from softmrc.lab.queues import lab_rtt
+from softmrc.lab.remove import leftovers, remove_lab, sweep
 from softmrc.lab.snapshot import snapshot
 from softmrc.lab.spec import LabSpec
 from softmrc.lab.state import LabState, Process, locked
@@ -80,7 +81,7 @@ class Lab:
         sweep()
         with locked(spec.name):
             old = LabState.load(spec.name)
-            if old is not None and not old.abandoned:
+            if old is not None and not old.abandoned and (old.mode != "kernel" or leftovers(spec.name)):
                 raise UsageError(
                     f"lab {spec.name} is up already; softmrc lab down --name {spec.name}, or another --name"
                 )
@@ -359,6 +360,7 @@ class Lab:
             checksum=str(self.state.more.get("checksum", "offloaded")),
             rate_bps=self.spec.rate_bps or 0,
             mtu=self.spec.mtu,
+            base_rtt=lab_rtt(self.spec),
         )
 
     def write_fabric_file(self) -> None:

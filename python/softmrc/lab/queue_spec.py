@@ -13,8 +13,7 @@ from softmrc.errors import UsageError
 __all__ = ["Dscps", "QueueSpec", "base_rtt"]
 
 _HOST_S = 1e-3
-"""What two software hosts add to a round trip, the `base_rtt` of an endpoint."""
-_LONGEST = 4  # links of a path through two tiers
+"""What the scheduler of a software host adds to a round trip (the `base_rtt` of an endpoint); there are two hosts."""
 _HEADERS = 14  # Ethernet; the shaper counts it
 
 
@@ -37,9 +36,15 @@ class Dscps:
         return self.trimmable, self.trimmable_retx
 
 
-def base_rtt(rate_bps: int, mtu: int) -> float:
-    """Return the round trip that queues are sized for, seconds: full packets stored on every link, and the hosts."""
-    return _LONGEST * (mtu + _HEADERS) * 8 / rate_bps + _HOST_S
+def base_rtt(rate_bps: int, mtu: int, links: int = 4) -> float:
+    """Return the round trip that queues and windows are sized for, seconds.
+
+    Args:
+        rate_bps: of the lines, bit/s.
+        mtu: of the lines, bytes; full packets are stored on every link.
+        links: of the longest path.
+    """
+    return links * (mtu + _HEADERS) * 8 / rate_bps + 2 * _HOST_S
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ process that has loaded the lab.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
@@ -15,7 +16,7 @@ from softmrc.lab import tc
 from softmrc.lab.bpf_build import bpf_object, why_no_bpf
 from softmrc.lab.bpf_kernel import BpfMap
 from softmrc.lab.ports import PortCounters, counters_of, find_program, install, shaper_counts
-from softmrc.lab.queue_spec import Dscps, QueueSpec
+from softmrc.lab.queue_spec import Dscps, QueueSpec, base_rtt
 from softmrc.lab.rtnl import Rtnl, devices
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from softmrc.lab.spec import LabSpec
     from softmrc.lab.state import LabState
 
-__all__ = ["QueueReader", "Queued", "attach", "counters", "port_spec", "why_no_trimming"]
+__all__ = ["QueueReader", "Queued", "attach", "counters", "lab_rtt", "port_spec", "why_no_trimming"]
 
 
 class Queued(Protocol):
@@ -54,13 +55,19 @@ def why_no_trimming(spec: LabSpec) -> str:
     return why_no_bpf()
 
 
+def lab_rtt(spec: LabSpec) -> float:
+    """Return the base round trip of a lab, seconds; 0 where links have no rate."""
+    rates = [rate for kind in ("host", "fabric") if (rate := spec.link_rate(kind)) is not None]
+    return base_rtt(min(rates), spec.mtu, 6 if spec.t2 else 4) if rates else 0.0
+
+
 def port_spec(spec: LabSpec, link: Link, side: str) -> QueueSpec | None:
     """Return the queue of the port on side "a" or "b" of a link; None: of a host, or of a link without a rate."""
     rate = spec.link_rate(link.kind)
     if rate is None or (link.kind == "host" and side == "a"):
         return None
     return QueueSpec.of_switch(
-        rate, spec.mtu, last_hop=link.kind == "host", trimming=spec.trimming, ecn=spec.ecn
+        rate, spec.mtu, last_hop=link.kind == "host", trimming=spec.trimming, ecn=spec.ecn, rtt=lab_rtt(spec)
     )
 
 
@@ -129,13 +136,17 @@ class QueueReader:
     """Reads the counters of a lab's ports again and again; a context manager."""
 
     def __init__(self, lab: Queued) -> None:
-        """Find the ports.
+        """Find the ports; a lab with queues of its own (`port_counters`) reads them itself.
 
         Raises:
             MrcError: a namespace or a device is gone.
         """
+        self._own: Callable[[], dict[str, dict[str, PortCounters]]] | None
+        self._own = getattr(lab, "port_counters", None)
         self._sockets = _Sockets(lab)
         self._ports: list[_Watched] = []
+        if self._own is not None:
+            return
         try:
             for link in lab.links:
                 for (node, dev, _), direction in zip(link.ends(), ("up", "down"), strict=True):
@@ -151,6 +162,8 @@ class QueueReader:
 
     def read(self) -> dict[str, dict[str, PortCounters]]:
         """Return the counters: by link, and "up" (what its lower end sends) or "down"."""
+        if self._own is not None:
+            return self._own()
         shapers = {node: shaper_counts(self._sockets.net(node)) for node in {p.node for p in self._ports}}
         found: dict[str, dict[str, PortCounters]] = {}
         for port in self._ports:

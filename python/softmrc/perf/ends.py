@@ -109,6 +109,7 @@ class Ends:
         self._knobs = Knobs(hold_time=_HOLD_SECONDS, delay_mark=local.delay_mark_us / 1e6)
         self._steering = Steering.of("" if local.via else local.fabric)
         self._ways = Ways()
+        self._base_rtt = 0.0
         planes = [self._steering.plane({"address": p}, local.evs) for p in local.planes]
         self.ctx = Context(
             "perf", planes, evs_per_plane=local.evs, udp_port=0, rcvbuf=local.rcvbuf,
@@ -176,6 +177,8 @@ class Ends:
             for mine, its in pairs
         ]
         room = sum(remote[its].rcvbuf for _, its in pairs) // 4
+        self._base_rtt = self._steering.base_rtt(self._knobs.base_rtt, self._ways)
+        room = self._steering.window(room, self._ways, self._base_rtt)
         window = max(room, pmtu)  # of one and of all: queue pairs share what goes to one peer
         for qp, psn, its_end in zip(self.qps, self._psns, peer.qps, strict=True):
             self._bring_up(qp, psn, its_end, planes, pmtu, window, peer.mpr_dest)
@@ -192,7 +195,7 @@ class Ends:
             soft=SoftQPAttr(
                 ev_set=(active, spare), ev_policy=knobs.ev_policy, ev_run=self.plan.ev_run,
                 ev_table=knobs.ev_table(),
-                cc_algorithm=knobs.cc_algorithm, cc_config={"min_base_rtt_ns": int(knobs.base_rtt * 1e9)},
+                cc_algorithm=knobs.cc_algorithm, cc_config={"min_base_rtt_ns": int(self._base_rtt * 1e9)},
             ),
         )  # fmt: skip
         qp.to_rtr(
@@ -201,7 +204,7 @@ class Ends:
             SoftQPAttr(
                 peer_planes=planes, trimming=self._steering.trimming(None, self._ways),
                 rq_empty_grace_ns=int(_HOLD_SECONDS * 1e9),
-                base_rtt_ns=int(knobs.base_rtt * 1e9), delay_mark_ns=int(knobs.delay_mark * 1e9),
+                base_rtt_ns=int(self._base_rtt * 1e9), delay_mark_ns=int(knobs.delay_mark * 1e9),
                 max_cwnd=window,
             ),
         )  # fmt: skip

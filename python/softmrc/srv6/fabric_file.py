@@ -25,6 +25,7 @@ PLANES_ENV = "SOFTMRC_PLANES"
 _MEETING = re.compile(r"^\d{1,3}\.\d{1,3}$")
 FORMAT = "softmrc-fabric"
 VERSION = 1
+_MAX_RTT = 10.0
 CHECKSUMS = ("offloaded", "none")
 """UDP checksums towards uSID lists. "offloaded": no device on the way fills them in or looks at them (veth with its
 default offloads), so plain sockets and runs work. "none": some device does, and would do so for the first address of
@@ -63,6 +64,8 @@ class FabricFile:
         mode: one of `MODES`.
         rate_bps: of a host's port, bit/s; 0: unknown.
         mtu: of the links, bytes of IP packet; 0: unknown.
+        base_rtt: round trip of a full packet in an idle fabric, hosts included, seconds; what its queues are sized
+            for. 0: unknown.
         gateways: of a fabric of user-space switches: UDP socket (`127.70.255.1:45123`) of the switch that takes a
             host's packets, by the host's address.
         meeting: of such a fabric: first half of the IPv4 addresses at which hosts meet to make connections, as
@@ -76,6 +79,7 @@ class FabricFile:
     mode: str = "usid"
     rate_bps: int = 0
     mtu: int = 0
+    base_rtt: float = 0.0
     gateways: Mapping[str, str] = field(default_factory=dict)
     meeting: str = ""
 
@@ -85,8 +89,10 @@ class FabricFile:
             raise UsageError(f"checksum is one of {', '.join(CHECKSUMS)}, not {self.checksum!r}")
         if self.mode not in MODES:
             raise UsageError(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
-        if self.rate_bps < 0 or self.mtu < 0:
-            raise UsageError("rate_bps and mtu are not negative")
+        if self.rate_bps < 0 or self.mtu < 0 or not 0 <= self.base_rtt <= _MAX_RTT:
+            raise UsageError(
+                f"rate_bps, mtu and base_rtt are not negative, and base_rtt is at most {_MAX_RTT:g} s"
+            )
         if self.meeting and not _MEETING.match(self.meeting):
             raise UsageError(f"meeting is the first half of an IPv4 address, as 127.70, not {self.meeting!r}")
 
@@ -139,6 +145,7 @@ class FabricFile:
             "checksum": self.checksum,
             "rate_bps": self.rate_bps,
             "mtu": self.mtu,
+            "base_rtt": self.base_rtt,
             "gateways": dict(self.gateways),
             "meeting": self.meeting,
             "blocks": [block(p) for p in range(1, self.shape.planes + 1)],
@@ -178,13 +185,19 @@ class FabricFile:
             if type(data.get(name)) is not kind:
                 raise UsageError(f"{origin}: {name} is missing or of the wrong type")
         gateways, meeting = data.get("gateways", {}), data.get("meeting", "")
-        if not isinstance(meeting, str) or not isinstance(gateways, dict):
-            raise UsageError(f"{origin}: gateways or meeting is of the wrong type")
+        base_rtt = data.get("base_rtt", 0.0)
+        if (
+            not isinstance(meeting, str)
+            or not isinstance(gateways, dict)
+            or type(base_rtt) not in (int, float)
+        ):
+            raise UsageError(f"{origin}: gateways, meeting or base_rtt is of the wrong type")
         fabric = cls(
             **{f: data[f] for f in kinds if f != "shape"},
             shape=Shape.from_json(data["shape"]),
             gateways={str(k): str(v) for k, v in gateways.items()},
             meeting=meeting,
+            base_rtt=base_rtt,
         )
         if data.get("blocks") != fabric.to_json()["blocks"]:
             raise UsageError(f"{origin} numbers its planes in another way than this softmrc does")
