@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -200,6 +201,35 @@ def test_128_nodes_reach_each_other_without_loss_b44(name: str) -> None:
             one.close()
         assert arrived == 96 * 95
     assert nothing_left(name) == []
+
+
+@pytest.mark.parametrize("flags", ["-Urn", "-Urnm"])
+def test_a_user_namespace_that_ends_takes_its_lab_along(name: str, flags: str, tmp_path: Path) -> None:
+    script = f"{sys.executable} -m softmrc.cli.app lab up --name {name} --planes 1 --t0 1 --t1 0 --hosts 2"
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+
+    def up() -> subprocess.CompletedProcess[str]:
+        command = ["unshare", flags, "sh", "-c", f"{script} && readlink /proc/self/ns/user"]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=50, check=False, env=environment
+        )
+
+    done = up()
+    if "unshare failed" in done.stderr:
+        pytest.skip(f"no user namespaces here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    inside = done.stdout.splitlines()[-1]
+    assert wait(lambda: inside not in user_namespaces())
+    assert up().returncode == 0  # what the first left on disk does not stand in the way
+
+
+def user_namespaces() -> set[str]:
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(entry / "ns/user"))
+    return found
 
 
 @pytest.mark.parametrize("flags", ["-Urn", "-Urnm"])

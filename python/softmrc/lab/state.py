@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -106,19 +107,19 @@ class LabState:
     @property
     def abandoned(self) -> bool:
         """Whether its maker is gone without having finished or removed it."""
-        return (self.maker is not None and not self.maker.alive) or (
-            self.phase != "up" and self.maker is None
-        )
+        if self.maker is None:
+            return self.phase != "up" or not self._anchored
+        return not self.maker.alive
+
+    @property
+    def _anchored(self) -> bool:
+        return _ANCHOR not in self.more or any(p.pid == self.more[_ANCHOR] and p.alive for p in self.helpers)
 
     def anchor(self) -> None:
         """Keep this process's mount namespace, the only one in which the lab's namespaces have names, for others."""
-        done = subprocess.run(
-            ["sh", "-c", "sleep infinity >/dev/null 2>&1 & echo $!"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        holder = Process.of(int(done.stdout))
+        command = [sys.executable, "-m", "softmrc.lab.anchor"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        holder = Process.of(int(done.stdout)) if done.stdout.strip().isdigit() else None
         if holder is None:
             raise MrcError(f"nothing keeps lab {self.spec.name} once this command has ended")
         self.helpers.append(holder)
@@ -131,7 +132,7 @@ class LabState:
             MrcError: the anchor was killed, and the lab with it.
         """
         if _ANCHOR in self.more:
-            if not any(p.pid == self.more[_ANCHOR] and p.alive for p in self.helpers):
+            if not self._anchored:
                 name = self.spec.name
                 raise MrcError(
                     f"lab {name} ended with the process that kept it: softmrc lab down --name {name}"

@@ -58,9 +58,11 @@ def make_room() -> bool:
     Raises:
         MrcError: the system refused.
     """
-    with contextlib.suppress(OSError):
+    if not _in_user_namespace():
         DIRECTORY.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if DIRECTORY.is_dir() and os.access(DIRECTORY, os.W_OK) and _share():
+        _share()
+        return False
+    if _is_own_mount():
         return False
     place = DIRECTORY if DIRECTORY.is_dir() else DIRECTORY.parent
     alone = _mount(b"none", place, 0, b"tmpfs") != 0
@@ -68,18 +70,36 @@ def make_room() -> bool:
         _call("a mount namespace of its own", _libc.unshare(_CLONE_NEWNS))
         _call("keep mounts to itself", _mount(b"none", Path("/"), _MS_PRIVATE | _MS_REC))
         _call(f"mount {place}", _mount(b"none", place, 0, b"tmpfs"))
-    DIRECTORY.mkdir(mode=0o755, exist_ok=True)
+    if place != DIRECTORY:
+        DIRECTORY.mkdir(mode=0o755)
+        _call(f"mount {DIRECTORY}", _mount(b"none", DIRECTORY, 0, b"tmpfs"))
     return alone
 
 
-def _share() -> bool:
-    """Let mounts below the directory reach other mount namespaces."""
+def _in_user_namespace() -> bool:
+    try:
+        return Path("/proc/self/uid_map").read_text().split() != ["0", "0", str((1 << 32) - 1)]
+    except OSError:
+        return False
+
+
+def _is_own_mount() -> bool:
+    """Whether the directory is a file system of its own; the system's is part of a larger one, or a bind of it."""
+    found = False
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        words = line.split()
+        if words[4] == str(DIRECTORY):
+            found = words[3] == "/" and words[words.index("-") + 1] == "tmpfs"
+    return found
+
+
+def _share() -> None:
+    """Let mounts below the directory reach other mount namespaces, as `ip netns` does."""
     if _mount(b"", DIRECTORY, _MS_SHARED | _MS_REC) == 0:
-        return True
-    return (  # it is no mount yet
-        _mount(os.fsencode(DIRECTORY), DIRECTORY, _MS_BIND | _MS_REC) == 0
-        and _mount(b"", DIRECTORY, _MS_SHARED | _MS_REC) == 0
-    )
+        return
+    # It is no mount yet.
+    _call(f"mount {DIRECTORY}", _mount(os.fsencode(DIRECTORY), DIRECTORY, _MS_BIND | _MS_REC))
+    _call(f"share {DIRECTORY}", _mount(b"", DIRECTORY, _MS_SHARED | _MS_REC))
 
 
 def join_mounts(pid: int) -> None:
