@@ -73,6 +73,8 @@ class Buffer:
 
     def overlaps(self, other: Buffer) -> bool:
         """Whether the two share a byte."""
+        if not self.nbytes or not other.nbytes:
+            return False
         return self.addr < other.addr + other.nbytes and other.addr < self.addr + self.nbytes
 
 
@@ -138,7 +140,7 @@ def _format_type(form: str, itemsize: int, what: Any, name: str) -> DType:
     named = _FORMATS.get(letter)
     if named is None:
         raise UsageError(
-            f"{name}: elements of {type(what).__name__} (format {form!r}) have no type to be reduced or sent"
+            f"{name}: {type(what).__name__} elements of format {form!r} cannot be reduced or sent"
         )
     return dtype_named(named)
 

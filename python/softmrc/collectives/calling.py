@@ -6,6 +6,7 @@ Decides when a group can be used and how jobs of one group are ordered; leaves w
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -154,9 +155,13 @@ class Caller:
         self._check_open()
         mesh = self.mesh
         seconds = self.timeout if timeout is None else timeout
-        job = mesh.runner.submit(
-            self.number, program, (source.addr, source.nbytes), (result.addr, result.nbytes), factor
-        )
+        memory = (source.addr, source.nbytes), (result.addr, result.nbytes)
+        try:
+            job = mesh.runner.submit(self.number, program, *memory, factor)
+        except OSError as error:
+            if error.errno != errno.ECANCELED:
+                raise
+            raise mesh.verdict(self.number, what) from error  # It broke since the check.
         work = Work(self, job, what, (source, result), seconds)
         mesh.entered(self.number, what, nbytes, job)
         running = self._running

@@ -7,6 +7,7 @@ who is to blame for a failure takes a while, so that is done beside the service 
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,7 @@ class Watcher:
         self._works: dict[int, Work] = {}
         self._reading = False
         self._alarm: Alarm | None = None
+        self._due = 0.0
 
     def add(self, work: Work) -> None:
         """Settle a work when its job is over or its time has run out."""
@@ -50,8 +52,7 @@ class Watcher:
             if not self._reading:
                 self._reading = True
                 self._service.add_reader(self._runner.event_fd(), self._on_finished)
-            if self._alarm is None:
-                self._alarm = self._service.call_later(max(work.left(), 0.0), self._on_time)
+            self._arm(work.left())
         if not work.ask_for_notice():
             with self._lock:
                 self._works.pop(work.job_id, None)
@@ -64,12 +65,24 @@ class Watcher:
         for work in works:
             self._end(work)
 
+    def _arm(self, seconds: float) -> None:
+        """Look for late works in that time, or earlier. With the lock held."""
+        due = time.monotonic() + max(seconds, 0.01)
+        if self._alarm is not None:
+            if self._due <= due:
+                return
+            self._alarm.cancel()
+        self._due = due
+        self._alarm = self._service.call_later(max(seconds, 0.01), self._on_time)
+
     def _on_time(self) -> None:
         with self._lock:
             late = [job for job, work in self._works.items() if work.expired()]
             works = [self._works.pop(job) for job in late]
             left = [work.left() for work in self._works.values()]
-            self._alarm = self._service.call_later(max(min(left), 0.01), self._on_time) if left else None
+            self._alarm = None
+            if left:
+                self._arm(min(left))
         for work in works:
             self._aside(work)
 

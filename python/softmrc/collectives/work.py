@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from softmrc.collectives.watcher import watcher_of
-from softmrc.errors import PeerError
+from softmrc.errors import PeerError, UsageError
 
 if TYPE_CHECKING:
     from softmrc.collectives.calling import Caller
@@ -156,14 +156,17 @@ class Work:
         for callback in callbacks:
             callback(self)
 
-    def _failure(self, status: int) -> PeerError:
+    def _failure(self, status: int) -> Exception:
         """Find out, with the other ranks, why it failed."""
         job, group = self._job, self._group
         failure = job.failure() if status == _FAILED else None
-        if failure is not None and failure.get("status") == "mismatch":
-            return group.mesh.condemn(group.number, group.mismatch(failure))
-        waits = list(job.waiting_for())
-        error = group.mesh.verdict(group.number, self.what, waits, failure, time.monotonic() - self._since)
-        # The verdict aborts what still runs, so that nothing writes into memory that the caller may free.
-        job.wait(int(1e9))
-        return error
+        try:
+            if failure is not None and failure.get("status") == "mismatch":
+                return group.mesh.condemn(group.number, group.mismatch(failure))
+            waits = list(job.waiting_for())
+            return group.mesh.verdict(group.number, self.what, waits, failure, time.monotonic() - self._since)
+        except UsageError as error:  # The group was given back meanwhile.
+            return PeerError(f"{self.what} was given up: {error}")
+        finally:
+            # The verdict aborts what still runs: nothing writes any more into memory that the caller may free.
+            job.wait(int(1e9))
