@@ -13,6 +13,7 @@ import torch
 
 from softmrc.collectives import Group
 from softmrc.errors import UsageError
+from softmrc.torch_backend.messages import Message
 from softmrc.torch_backend.ops import reduction
 from softmrc.torch_backend.tensors import Loan, lend, same_dtype
 from softmrc.torch_backend.work import MrcWork
@@ -141,17 +142,18 @@ class Calls:
         """Wait until all ranks have called this."""
         return MrcWork([self.group.barrier(timeout=timeout, async_op=True)], [], [])
 
-    def send(self, tensor: torch.Tensor, dst: int, tag: int, timeout: float | None) -> MrcWork:
+    def send(self, tensor: torch.Tensor, dst: int, tag: int, timeout: float) -> MrcWork:
         """Send a tensor to one rank; it may not be changed before the work is done."""
         loan = lend(tensor, "send", reads=True, writes=False)
-        part = self.group.send(loan.buffer(), dst, tag=tag, timeout=timeout, async_op=True)
-        return MrcWork([part], [loan], [tensor])
+        letter = self.group.send(loan.buffer(), dst, tag)
+        return MrcWork([Message(self.group, letter, [dst], timeout)], [loan], [tensor])
 
-    def receive(self, tensor: torch.Tensor, src: int | None, tag: int, timeout: float | None) -> MrcWork:
+    def receive(self, tensor: torch.Tensor, src: int | None, tag: int, timeout: float) -> MrcWork:
         """Receive a tensor from one rank, or from whichever sends first."""
         loan = lend(tensor, "recv", reads=False, writes=True)
-        part = self.group.recv(loan.buffer(), src, tag=tag, timeout=timeout, async_op=True)
-        return MrcWork([part], [loan], [tensor])
+        letter = self.group.recv(loan.buffer(), src, tag)
+        waits = [rank for rank in range(self.size) if rank != self.rank] if src is None else [src]
+        return MrcWork([Message(self.group, letter, waits, timeout)], [loan], [tensor])
 
 
 def apart(give: Loan, take: Loan) -> Loan:

@@ -37,12 +37,16 @@ class ListCalls:
         self._check_list(outputs, call, "output")
         same_dtype([*outputs, mine], call)
         self._check_own(outputs[self._rank], mine, call)
-        if len({output.numel() for output in outputs}) > 1:
-            return self._all_gather_uneven(outputs, mine, timeout)
         give = lend(mine, call, reads=True, writes=False)
         take = lend_list(outputs, call, reads=False, writes=True)
         give = apart(give, take)
-        part = self._group.all_gather(give.buffer(), take.buffer(), timeout=timeout, async_op=True)
+        sizes = _sizes(outputs)
+        if len(set(sizes)) > 1:
+            part = self._group.all_gather_v(
+                give.buffer(), take.buffer(), sizes, timeout=timeout, async_op=True
+            )
+        else:
+            part = self._group.all_gather(give.buffer(), take.buffer(), timeout=timeout, async_op=True)
         return MrcWork([part], [give, take], outputs)
 
     def gather(
@@ -86,18 +90,15 @@ class ListCalls:
         self._check_list(inputs, call, "input")
         kind = reduction(op, same_dtype([*inputs, mine], call), call)
         self._check_own(inputs[self._rank], mine, call)
-        if len({part.numel() for part in inputs}) > 1:
-            return self._reduce_scatter_uneven(mine, inputs, op, timeout)
         take = lend(mine, call, reads=False, writes=True)
         give = apart(lend_list(inputs, call, reads=True, writes=False), take)
-        part = self._group.reduce_scatter(
-            give.buffer(kind.code),
-            take.buffer(kind.code),
-            op=kind.op,
-            factor=kind.factor,
-            timeout=timeout,
-            async_op=True,
-        )
+        memory = give.buffer(kind.code), take.buffer(kind.code)
+        how: dict[str, Any] = {"op": kind.op, "factor": kind.factor, "timeout": timeout, "async_op": True}
+        sizes = _sizes(inputs)
+        if len(set(sizes)) > 1:
+            part = self._group.reduce_scatter_v(*memory, sizes, **how)
+        else:
+            part = self._group.reduce_scatter(*memory, **how)
         return MrcWork([part], [give, take], [mine])
 
     def all_to_all(
@@ -127,34 +128,6 @@ class ListCalls:
             self.all_gather([row[k] for row in outputs], tensor, timeout) for k, tensor in enumerate(mine)
         ]
         return MrcWork.of_works(works, [tensor for row in outputs for tensor in row])
-
-    def _all_gather_uneven(
-        self, outputs: Sequence[torch.Tensor], mine: torch.Tensor, timeout: float | None
-    ) -> MrcWork:
-        """Every rank broadcasts its tensor; all of these are under way at the same time."""
-        parts, loans = [], []
-        give = lend(mine, "all_gather", reads=True, writes=False)
-        for root, output in enumerate(outputs):
-            take = lend(output, "all_gather", reads=False, writes=True)
-            if root == self._rank:
-                take.memory.copy_(give.memory)
-            parts.append(self._group.broadcast(take.buffer(), root, timeout=timeout, async_op=True))
-            loans.append(take)
-        return MrcWork(parts, loans, outputs)
-
-    def _reduce_scatter_uneven(
-        self, mine: torch.Tensor, inputs: Sequence[torch.Tensor], op: Any, timeout: float | None
-    ) -> MrcWork:
-        """Every rank is the root of a reduction; inputs of the others keep their values."""
-        works: list[MrcWork] = []
-        kept = lend(mine, "reduce_scatter", reads=False, writes=True)
-        for root, part in enumerate(inputs):
-            give = lend(part, "reduce_scatter", reads=True, writes=False).memory
-            if root == self._rank:
-                kept.memory.copy_(give)
-                give = kept.memory
-            works.append(self._calls.reduce(give, op, root, timeout))
-        return MrcWork.of_works(works, [mine], [kept])
 
     def _check_list(self, tensors: Sequence[torch.Tensor], call: str, what: str) -> None:
         if len(tensors) != self._size:

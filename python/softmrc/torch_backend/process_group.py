@@ -68,6 +68,7 @@ class MrcProcessGroup(dist.ProcessGroup):
         self._name = ""
         self._description = "undefined"
         self._checked = False
+        self._started = 0
         self._calls = Calls(member.group, member.rank, member.size)
         self._lists = ListCalls(self._calls)
         self._batch = threading.local()
@@ -276,7 +277,7 @@ class MrcProcessGroup(dist.ProcessGroup):
         return self
 
     def _get_sequence_number_for_group(self) -> int:
-        return self.member.group.submitted
+        return self._started
 
     def _set_sequence_number_for_group(self) -> None:
         """Nothing to do: calls are counted from 0 on every rank."""
@@ -290,6 +291,7 @@ class MrcProcessGroup(dist.ProcessGroup):
         return MrcWork.of_works(works, [tensor for work in works for tensor in work.tensors])
 
     def _keep(self, work: MrcWork) -> None:
+        self._started += 1
         batch = getattr(self._batch, "works", None)
         if batch is not None:
             batch.append(work)
