@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 from softmrc.lab import tc
 from softmrc.lab.bpf_build import bpf_object, why_no_bpf
 from softmrc.lab.bpf_kernel import BpfMap
+from softmrc.lab.offload import split_datagrams
 from softmrc.lab.ports import PortCounters, counters_of, find_program, install, shaper_counts
 from softmrc.lab.queue_spec import Dscps, QueueSpec, base_rtt
 from softmrc.lab.rtnl import Rtnl, devices
+from softmrc.netns.enter import entered
 
 if TYPE_CHECKING:
     from softmrc.lab.names import Link
@@ -87,6 +89,10 @@ def attach(lab: Queued) -> None:
             for node, dev, side in link.ends():
                 net, index = at.port(node, dev)
                 install(net, index, rate, lab.spec.mtu, programs, port_spec(lab.spec, link, side), high)
+    for link in lab.links:
+        if link.kind == "host" and lab.spec.rate_bps is not None:
+            with entered(lab.namespace(link.a_node)):
+                split_datagrams(link.a_dev)
     lab.state.more["trimming"] = not why_no_trimming(lab.spec)
     if programs is None and lab.spec.rate_bps is not None:
         lab.state.notes.append(f"no trimming and no marks: {why_no_bpf()}")
