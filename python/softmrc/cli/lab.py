@@ -26,7 +26,7 @@ lab = typer.Typer(
     \b
     softmrc lab up --planes 4 --t0 2 --t1 4 --hosts 8     up in seconds
     softmrc lab test                                      every path of every pair, switch by switch
-    softmrc lab exec h7 -- softmrc perf --listen          any program, in any host
+    softmrc lab exec h7 -- softmrc perf                   any program, in any host
     softmrc lab exec h0 -- softmrc perf fc00:1:8007::
     softmrc lab fail p2.t1-3 --for 3s                     a host port, link, switch, plane, transceiver
     softmrc lab down                                      nothing stays
