@@ -21,7 +21,7 @@ from softmrc.collectives.choose import card_of_host, choose_planes
 from softmrc.collectives.farewell import Farewell
 from softmrc.collectives.groups import Groups, GroupState
 from softmrc.collectives.lanes import Lane, Lanes
-from softmrc.collectives.obituary import GONE, LEFT, Obituary
+from softmrc.collectives.obituary import GONE, Obituary
 from softmrc.collectives.opening import hold_time_of, open_endpoint
 from softmrc.collectives.p2p import P2P
 from softmrc.collectives.peers import Peers
@@ -38,6 +38,7 @@ from softmrc.errors import MrcError, PeerError, UsageError
 __all__ = ["Life"]
 
 _LINGER, _JOB_GRACE, _FAREWELL = 10.0, 1.0, 2.0
+_LEFT_TEXT = "left: it closed the mesh, or its program ended"
 _open: set[Life] = set()
 
 
@@ -156,13 +157,17 @@ class Life:
             else:
                 self._check(state)
         self._lanes.sweep()
-        if how == LEFT:
-            self.p2p.fail_rank(rank, f"{self.name_of(rank)} left: it closed the mesh, or its program ended")
+        text = f"{self.name_of(rank)} " + ("is gone: its process ended" if how == GONE else _LEFT_TEXT)
+        conn = self.peers.all().get(rank)
+        if how == GONE:
+            if conn is not None:
+                conn.give_up(PeerError(text))
+            # Letters of groups end with the verdict; this is for those of others.
+            self.endpoint.hub.call_later(_FAREWELL, lambda: self.p2p.fail_rank(rank, text))
             return
-        text = f"{self.name_of(rank)} is gone: its process ended"
-        self.endpoint.hub.call_later(self.timeout * 0.1, lambda: self.p2p.fail_rank(rank, text))
-        if (conn := self.peers.all().get(rank)) is not None:
-            conn.give_up(PeerError(text))
+        self.p2p.fail_rank(rank, text)
+        if conn is not None:
+            self.endpoint.hub.call_later(2 * _FAREWELL, lambda: conn.give_up(PeerError(text)))
 
     def _on_connection_end(self, rank: int, error: BaseException) -> None:
         if self.obituary.any([rank]):
@@ -234,8 +239,7 @@ class Life:
         end = time.monotonic() + patience
         try:
             self._settle_jobs(min(end, time.monotonic() + _JOB_GRACE))
-            while self.p2p.unsent() and time.monotonic() < end:
-                time.sleep(0.002)
+            self._settle_letters(end)
             self._say_goodbye(min(max(end - time.monotonic(), 0.1), _FAREWELL))
         finally:
             self._free()
@@ -246,6 +250,7 @@ class Life:
             return
         try:
             self._settle_jobs(time.monotonic(), why)
+            self._settle_letters(time.monotonic())
             self._say_goodbye(0.2)
         finally:
             self._free()
@@ -267,7 +272,12 @@ class Life:
                 state.broken = state.broken or text
                 state.changed.notify_all()
             self._abort_jobs(state, state.broken)
-            self.p2p.fail_group(state, state.broken)
+
+    def _settle_letters(self, end: float) -> None:
+        while self.p2p.unsent() and time.monotonic() < end:
+            time.sleep(0.002)
+        for state in self.groups.all():
+            self.p2p.fail_group(state, state.broken or "the mesh was closed on this rank")
 
     def _say_goodbye(self, patience: float) -> None:
         ended = self.obituary.known

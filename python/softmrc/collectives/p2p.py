@@ -112,8 +112,8 @@ class P2P:
             return letter
         with self._lock:
             peer = self._peer(rank)
-            if (text := self._over.get(rank) or peer.complaint) is not None:
-                peer.complaint = None
+            text, peer.complaint = peer.complaint or self._over.get(rank), None
+            if text is not None:
                 raise PeerError(text)
             peer.held.append((state, letter))
             failed = self._post(rank, peer)
@@ -178,7 +178,10 @@ class P2P:
         _finish([(letter, PeerError(text)) for letter in lost])
 
     def fail_rank(self, rank: int, text: str) -> None:
-        """End every letter to and from a rank that has ended; what it sent before can still be received."""
+        """End every letter to and from a rank that has ended; what it sent before can still be received.
+
+        Those that are on the wire end with their transfer, since they may have arrived.
+        """
         lost: list[Letter] = []
         with self._lock:
             self._over[rank] = text
@@ -187,7 +190,6 @@ class P2P:
                 lost += (
                     [x for _, x in peer.held] + list(peer.announced.values()) + list(peer.expected.values())
                 )
-                lost += list(peer.flying)
                 peer.held.clear()
                 peer.announced.clear()
                 peer.expected.clear()
@@ -298,7 +300,8 @@ class P2P:
                 self._peers.tell([found.rank], _CHANNEL, _REFUSE.pack(_REFUSED, found.number, memory.nbytes))
             done.append(lambda: letter.finish(PeerError(text)))
         elif found.data is not None:
-            memory.view[:] = found.data
+            if found.data:
+                memory.view[:] = found.data
             done.append(letter.finish)
         else:
             self._open(letter, memory, found, done)
