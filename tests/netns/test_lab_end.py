@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -158,17 +160,23 @@ def test_a_damaged_state_file_does_not_keep_down_from_cleaning(name: str) -> Non
     assert nothing_left(name) == []
 
 
-def test_a_kept_lab_outlives_its_maker_and_other_processes_use_it(name: str) -> None:
+def test_a_kept_lab_outlives_its_maker_and_other_processes_use_it(name: str, tmp_path: Path) -> None:
     def cli(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "softmrc.cli.app", "lab", *words, "--name", name]
         return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
-    made = cli("up", "--planes", "1", "--t0", "2", "--t1", "1", "--hosts", "2", "--json")
+    pcap = tmp_path / "up.pcap"
+    wrong = cli("up", "--pcap", f"h9.p1={pcap}")
+    assert (wrong.returncode, "no link h9.p1" in wrong.stderr) == (2, True)
+    options = ["--planes", "1", "--t0", "2", "--t1", "1", "--hosts", "2", "--rate", "100M", "--json"]
+    made = cli("up", *options, "--pcap", f"h1.p1={pcap}")
     assert made.returncode == 0, made.stderr
+    assert '"rate_bps": 100000000, "fabric_rate_bps": 100000000' in made.stdout
     assert '"switches": 3' in made.stdout
     assert sweep() == []
     tested = cli("test", "--json")
     assert '"paths_ok": 2, "paths_total": 2' in tested.stdout
+    assert wait(lambda: b"\x20\x00" in pcap.read_bytes()[24:])  # T1 0 in the list that h1 sent
     assert cli("status").returncode == 0
     with entered(namespace(name, "p1.t1-0")):
         subprocess.run(["ip", "-6", "route", "del", "fc00:1:1001::/48"], check=True)
@@ -179,6 +187,27 @@ def test_a_kept_lab_outlives_its_maker_and_other_processes_use_it(name: str) -> 
     assert cli("down").returncode == cli("down").returncode == 0
     assert cli("status").returncode == 2
     assert nothing_left(name) == []
+
+
+def test_programs_of_the_queues_go_with_the_lab(name: str) -> None:
+    """No BPF program stays: they hang on the queues, those on the links, those in the namespaces."""
+    if shutil.which("bpftool") is None:
+        pytest.skip("needs bpftool")
+    lab = Lab.up(LabSpec(name=name, planes=1, t0=2, t1=1, hosts=2))
+    try:
+        if not lab.state.more["trimming"]:
+            pytest.skip(", ".join(lab.state.notes))
+        text = lab.run("p1.t0-0", "tc", "-j", "filter", "show", "dev", "t1-0", "egress")
+        numbers = [f["options"]["prog"]["id"] for f in json.loads(text) if "options" in f]
+        assert numbers
+    finally:
+        lab.down()
+
+    def shown(number: int) -> bool:
+        show = ["bpftool", "prog", "show", "id", str(number)]
+        return subprocess.run(show, capture_output=True, check=False).returncode == 0
+
+    assert wait(lambda: not any(shown(n) for n in numbers), 20)
 
 
 @pytest.mark.slow

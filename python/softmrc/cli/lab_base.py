@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,13 +49,16 @@ def up(
         str | None, typer.Option(help="Rate of links between switches. [that of a port]")
     ] = None,
     mtu: Annotated[int | None, typer.Option(help="Of every link, bytes. [9000]")] = None,
+    delay: Annotated[
+        str | None, typer.Option(help="Of every link, one way: 500us, 2ms; user-space switch only. [none]")
+    ] = None,
     trimming: Annotated[
         bool | None, typer.Option("--trimming/--no-trimming", help="Cut packets instead of dropping them.")
     ] = None,
     ecn: Annotated[bool | None, typer.Option("--ecn/--no-ecn", help="Switches mark.")] = None,
     plain: Annotated[str | None, typer.Option(help="Routes for bare addresses: single or ecmp.")] = None,
-    ua: Annotated[bool, typer.Option("--ua", help="One uA SID for each link, too.")] = False,
-    encap: Annotated[bool, typer.Option("--encap", help="IPv6-in-IPv6 paths (End.DT6), too.")] = False,
+    ua: Annotated[bool | None, typer.Option("--ua", help="One uA SID for each link, too.")] = None,
+    encap: Annotated[bool | None, typer.Option("--encap", help="IPv6-in-IPv6 paths (End.DT6), too.")] = None,
     switch: Annotated[str | None, typer.Option(help="kernel, soft or auto.")] = None,
     pcap: Annotated[list[str] | None, typer.Option(help="Record a link: LINK=FILE. Repeatable.")] = None,
     json: Json = False,
@@ -69,42 +73,49 @@ def up(
 
     Exit codes: 0 up, 1 refused by the system (nothing stays), 2 wrong use or the host cannot.
     """
+    options = {
+        k: v for k, v in locals().items() if k not in ("file", "name", "pcap", "json") and v is not None
+    }
     with guard("lab up", json), progress("lab up") as step:
-        from softmrc.lab import Lab
+        _up(_spec(file, name, options), [_record(text) for text in pcap or ()], step, json)
 
-        changes: dict[str, Any] = {
-            "planes": planes, "t0": t0, "t1": t1, "t2": t2, "pods": pods, "hosts": hosts, "mtu": mtu,
-            "trimming": trimming, "ecn": ecn, "plain": plain, "switch": switch, "ua": ua or None,
-            "encap": encap or None,
-        }  # fmt: skip
-        given = {key: value for key, value in changes.items() if value is not None}
-        if rate is not None:
-            given["rate_bps"] = bits_per_second(rate, "--rate")
-        if fabric_rate is not None:
-            given["fabric_rate_bps"] = bits_per_second(fabric_rate, "--fabric-rate")
-        spec = _spec(file, name, given)
-        records = [_record(text) for text in pcap or ()]
-        began = time.monotonic()
-        lab = Lab.up(spec, keep=True, step=step)
-        took = time.monotonic() - began
+
+def _up(spec: LabSpec, records: list[tuple[str, Path]], step: Callable[[str], None], json: bool) -> None:
+    from softmrc.lab import Lab
+
+    began = time.monotonic()
+    lab = Lab.up(spec, keep=True, step=step)
+    took = time.monotonic() - began
+    try:
         for link, target in records:
             lab.record(link, target)
-        lab.close()
-        if json:
-            put_json({"ok": True, "up_s": round(took, 3), **_facts(lab)})
-            return
-        put(
-            f"lab {name} is up: {len(lab.hosts)} hosts, {spec.planes} planes, {len(lab.switches)} switches, "
-            f"{len(lab.links)} links, in {took:.1f} s"
-        )
-        for text in lab.state.notes:
-            note(f"  {text}")
+    except BaseException:
+        lab.down()
+        raise
+    lab.close()
+    if json:
+        put_json({"ok": True, "up_s": round(took, 3), **_facts(lab)})
+        return
+    put(
+        f"lab {spec.name} is up: {len(lab.hosts)} hosts, {spec.planes} planes, {len(lab.switches)} switches, "
+        f"{len(lab.links)} links, in {took:.1f} s"
+    )
+    for text in lab.state.notes:
+        note(f"  {text}")
 
 
-def _spec(file: Path | None, name: str, given: dict[str, Any]) -> LabSpec:
+def _spec(file: Path | None, name: str, options: dict[str, Any]) -> LabSpec:
+    """Return what the options ask for; they go before the file's."""
     from softmrc.lab import LabSpec
+    from softmrc.lab.amounts import seconds
     from softmrc.lab.file import read_spec
 
+    given = dict(options)
+    for option, field in (("rate", "rate_bps"), ("fabric_rate", "fabric_rate_bps")):
+        if option in given:
+            given[field] = bits_per_second(given.pop(option), f"--{option.replace('_', '-')}")
+    if "delay" in given:
+        given["delay_ns"] = round(seconds(given.pop("delay"), "--delay") * 1e9)
     return LabSpec(name=name, **given) if file is None else read_spec(file, name=name, **given)
 
 

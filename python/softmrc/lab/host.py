@@ -113,11 +113,12 @@ def room_notes(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def choose(wanted: str) -> Choice:
+def choose(wanted: str, delay_ns: int = 0) -> Choice:
     """Say which switches a lab gets.
 
     Args:
         wanted: "kernel", "soft" or "auto".
+        delay_ns: of links; more than 0 is nothing for the kernel.
 
     Raises:
         UsageError: "kernel", and this host cannot; or nothing can be made at all.
@@ -125,6 +126,8 @@ def choose(wanted: str) -> Choice:
     if wanted == "soft":
         return Choice("soft", "asked for")
     lacks = kernel_lacks()
+    if delay_ns:
+        lacks = (*lacks, "links with a delay are the user-space switch's (no netem)")
     if not lacks:
         return Choice("kernel", "asked for" if wanted == "kernel" else "the kernel has all it takes")
     if wanted == "kernel":

@@ -73,11 +73,15 @@ class Lab:
             UsageError: there is such a lab already, or this host cannot have one; the text says why and what to do.
             MrcError: the system refused something; nothing is left behind.
         """
-        choice = choose(spec.switch)
+        choice = choose(spec.switch, spec.delay_ns)
         if choice.mode == "soft":
             from softmrc.lab import soft
 
-            return soft.up(spec, keep=keep, step=step)
+            found = soft.up(spec, keep=keep, step=step)
+            if spec.switch == "auto":
+                found.state.notes.append(f"switches in user space: {choice.why}")
+                found.state.save()
+            return found
         sweep()
         with locked(spec.name):
             old = LabState.load(spec.name)

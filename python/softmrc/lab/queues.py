@@ -60,7 +60,8 @@ def why_no_trimming(spec: LabSpec) -> str:
 def lab_rtt(spec: LabSpec) -> float:
     """Return the base round trip of a lab, seconds; 0 where links have no rate."""
     rates = [rate for kind in ("host", "fabric") if (rate := spec.link_rate(kind)) is not None]
-    return base_rtt(min(rates), spec.mtu, 6 if spec.t2 else 4) if rates else 0.0
+    links = 6 if spec.t2 else 4
+    return base_rtt(min(rates), spec.mtu, links) + 2 * links * spec.delay_ns / 1e9 if rates else 0.0
 
 
 def port_spec(spec: LabSpec, link: Link, side: str) -> QueueSpec | None:

@@ -97,8 +97,8 @@ class _Numbers:
         for k, link in enumerate(self._links):
             low, high = self._nodes[link.a_node], self._nodes[link.b_node]
             rate = spec.link_rate(link.kind) or 0
-            ports.append((low, high, 2 * k + 1, rate, 0, self._rule(_queue(spec, link, "a"))))
-            ports.append((high, low, 2 * k, rate, 0, self._rule(_queue(spec, link, "b"))))
+            ports.append((low, high, 2 * k + 1, rate, spec.delay_ns, self._rule(_queue(spec, link, "a"))))
+            ports.append((high, low, 2 * k, rate, spec.delay_ns, self._rule(_queue(spec, link, "b"))))
         config = {
             "nodes": [self._node(self._plan.nodes[name].node) for name in self._names],
             "ports": ports,

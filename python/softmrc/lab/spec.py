@@ -40,6 +40,7 @@ class LabSpec:
         rate_bps: of a host's port, bit/s; None: as fast as the machine.
         fabric_rate_bps: of links between switches; None: `rate_bps`. Oversubscription is the ratio.
         mtu: of every link, bytes.
+        delay_ns: one way, of every link; the user-space switch alone has it, since this kernel has no netem.
         trimming: switches cut packets that find a full queue to their headers instead of dropping them.
         ecn: switches mark.
         ua: switches also have one uA SID for each link (chosen links).
@@ -61,6 +62,7 @@ class LabSpec:
     rate_bps: int | None = 200_000_000
     fabric_rate_bps: int | None = None
     mtu: int = 9000
+    delay_ns: int = 0
     trimming: bool = True
     ecn: bool = True
     ua: bool = False
@@ -79,7 +81,7 @@ class LabSpec:
             raise UsageError(f"name = {self.name!r}: a letter, then letters, digits and _, 16 at most")
         for field, low, high in (
             ("planes", 1, 31), ("hosts", 1, 4096), ("t0", 1, 4096), ("t1", 0, 4096), ("t2", 0, 4096), ("pods", 1, 256),
-            ("mtu", _MIN_MTU, _MAX_MTU),
+            ("mtu", _MIN_MTU, _MAX_MTU), ("delay_ns", 0, 1_000_000_000),
         ):  # fmt: skip
             value = getattr(self, field)
             if not low <= value <= high:

@@ -58,6 +58,8 @@ def test_a_kernel_that_has_it_all_is_taken(monkeypatch: pytest.MonkeyPatch) -> N
     assert lab_host.kernel_lacks() == ()
     assert lab_host.choose("auto").mode == lab_host.choose("kernel").mode == "kernel"
     assert lab_host.choose("soft").mode == "soft"
+    delayed = lab_host.choose("auto", 1000)
+    assert (delayed.mode, "no netem" in delayed.why) == ("soft", True)
 
 
 @pytest.mark.parametrize(
