@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from softmrc.collectives.algorithms import doubling, exchange, meet, moves, owners, rings, spread
+from softmrc.collectives.algorithms import doubling, exchange, halving, meet, moves, owners, rings, spread
 from softmrc.collectives.calls import Call, Collective, pair_print
 from softmrc.collectives.dtypes import Op, dtype_named, op_for
 from softmrc.collectives.pieces import Piece, laid_out, split
@@ -80,8 +80,10 @@ def _all_reduce(plan: Plan, call: Call) -> None:
         exchange.exchange_all_reduce(plan, nbytes)
     elif nbytes <= table.exchange_max:
         doubling.doubling_all_reduce(plan, nbytes)
-    elif _direct(plan):
+    elif _direct(plan, nbytes):
         owners.owners_all_reduce(plan, _even(plan, nbytes))
+    elif plan.ranks <= table.halving_ranks and plan.ranks & (plan.ranks - 1) == 0:
+        halving.halving_all_reduce(plan, nbytes)
     else:
         rings.ring_all_reduce(plan, _even(plan, nbytes))
 
@@ -94,7 +96,7 @@ def _reduce(plan: Plan, call: Call) -> None:
         exchange.exchange_reduce(plan, nbytes, call.root)
     elif nbytes <= table.exchange_max:
         doubling.tree_reduce(plan, nbytes, call.root)
-    elif _direct(plan):
+    elif _direct(plan, nbytes):
         owners.owners_reduce(plan, _even(plan, nbytes), call.root)
     else:
         rings.ring_reduce(plan, _even(plan, nbytes), call.root)
@@ -104,7 +106,7 @@ def _reduce_scatter(plan: Plan, call: Call) -> None:
     pieces = _by_rank(plan, call)
     if plan.ranks == 1:
         _alone(plan, pieces[0].len)
-    elif _direct(plan):
+    elif _direct(plan, pieces[-1].off + pieces[-1].len):
         owners.owners_reduce_scatter(plan, pieces)
     else:
         rings.ring_reduce_scatter(plan, pieces)
@@ -159,8 +161,10 @@ _WRITERS = {
 }
 
 
-def _direct(plan: Plan) -> bool:
-    return plan.ranks <= max(plan.table.direct_ranks, 2)
+def _direct(plan: Plan, reduced: int = 0) -> bool:
+    if plan.ranks == 2:
+        return True
+    return plan.ranks <= plan.table.direct_ranks and reduced <= plan.table.direct_max
 
 
 def _even(plan: Plan, nbytes: int) -> list[Piece]:

@@ -35,6 +35,12 @@ class Tuning:
     direct_ranks: int = 16
     """Up to this many ranks each pair exchanges its pieces directly; beyond, rings."""
 
+    direct_max: int = 64 * 1024
+    """Reductions of more bytes go round a ring, or by halving, from three ranks on: fewer pairs are busy at once."""
+
+    halving_ranks: int = 64
+    """all_reduce: up to this many ranks halving and doubling instead of a ring, where they are a power of two."""
+
     chunk: int = 512 * 1024
     """Messages of long pieces, so that sending, reducing and handing on overlap."""
 
@@ -53,7 +59,15 @@ class Tuning:
     def __post_init__(self) -> None:
         if not 0 <= self.exchange_max <= EAGER_MAX:
             raise UsageError(f"exchange_max {self.exchange_max} is not in 0 to {EAGER_MAX}")
-        for name in ("exchange_ranks", "direct_ranks", "chunk", "chunks", "window", "flat_ranks"):
+        for name in (
+            "exchange_ranks",
+            "direct_ranks",
+            "chunk",
+            "chunks",
+            "window",
+            "flat_ranks",
+            "halving_ranks",
+        ):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} {getattr(self, name)} is below 1")
         if self.chunk_max < self.chunk or self.eager_max < 0:

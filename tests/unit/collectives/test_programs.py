@@ -41,11 +41,15 @@ TABLES = {
     "slots": Tuning(),
     "direct": Tuning(exchange_max=0, eager_max=0, chunk=64, chunk_max=64, window=2),
     "direct, window of one": Tuning(exchange_max=0, eager_max=0, chunk=48, chunk_max=128, chunks=3, window=1),
-    "rings": Tuning(exchange_max=0, eager_max=0, direct_ranks=2, chunk=64, chunk_max=64, window=4),
+    "rings": Tuning(
+        exchange_max=0, eager_max=0, direct_ranks=2, halving_ranks=2, chunk=64, chunk_max=64, window=4
+    ),
     "rings, window of one": Tuning(
         exchange_max=0, eager_max=0, direct_ranks=2, chunk=40, chunk_max=40, window=1
     ),
-    "rings through slots": Tuning(exchange_max=0, direct_ranks=2),
+    "rings through slots": Tuning(exchange_max=0, direct_ranks=2, halving_ranks=2),
+    "halving": Tuning(exchange_max=0, eager_max=0, direct_max=0, chunk=64, chunk_max=64, window=2),
+    "halving through slots": Tuning(exchange_max=0, direct_max=0),
     "trees": Tuning(exchange_ranks=1, flat_ranks=1),
     "pieces through slots": Tuning(exchange_max=0),
 }
@@ -130,7 +134,10 @@ def test_uneven_all_to_all(ranks: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 5, 8, 16, 17])
-@pytest.mark.parametrize("name", ["direct", "rings", "rings through slots", "pieces through slots"])
+@pytest.mark.parametrize(
+    "name",
+    ["direct", "rings", "rings through slots", "halving", "halving through slots", "pieces through slots"],
+)
 def test_few_slots_are_enough(ranks: int, name: str) -> None:
     """A lane with 4 slots: no order of events stands still."""
     chance = random.Random(ranks)
@@ -143,7 +150,7 @@ def test_few_slots_are_enough(ranks: int, name: str) -> None:
 def test_every_rank_has_the_same_bits() -> None:
     """Floating-point sums differ with their order: all ranks use one order, whatever the interleaving."""
     dtype = dtype_named("float32")
-    for name in ("slots", "direct", "rings", "trees", "pieces through slots"):
+    for name in ("slots", "direct", "rings", "halving", "trees", "pieces through slots"):
         for ranks in (3, 5, 8):
             results = set()
             for seed in range(3):
