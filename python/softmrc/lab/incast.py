@@ -228,7 +228,7 @@ def _outcome(
         goodput_bps=sum(rates),
         bottleneck_bps=incast.planes * incast.rate_bps * payload / (payload + _HEADERS),
         trimmed=sum(p.trimmed for p in ports),
-        dropped=sum(p.dropped + p.trim_failed + p.overflow for p in ports),
+        dropped=sum(p.dropped + p.overflow for p in ports),
         marked=sum(p.marked for p in ports),
         headers=got.get("rx.trimmed", 0),
         nacks=got.get("rx.nack_tx", 0),

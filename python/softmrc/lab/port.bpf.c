@@ -99,12 +99,13 @@ INLINE int put16(struct __sk_buff *skb, __u32 at, __u32 value) {
   return (int)store(skb, at, &v, 2, 0);
 }
 
-/* Cuts to UDP, BTH (12), METH (4) and, where BTH announces it, TSETH (4). 0: done. */
+/* Cuts to UDP, BTH (12), METH (4) and, where BTH announces it, TSETH (4). 0: done, 1: left as it was, -1: broken.
+ * The kernel cuts no packet that it has packed itself (IPv6 in IPv6) on its way through this machine. */
 INLINE int trim(struct __sk_buff *skb, struct layers at, __u8 dscp) {
   __u8 flags;
-  if (!at.udp || load(skb, at.udp + 8 + 8, &flags, 1)) return -1;
+  if (!at.udp || load(skb, at.udp + 8 + 8, &flags, 1)) return 1;
   __u32 length = at.udp + 8 + 16 + (flags & 0x10 ? 4 : 0);
-  if (skb->len <= length || change_tail(skb, length, 0)) return -1;
+  if (skb->len <= length || change_tail(skb, length, 0)) return 1;
   if (put16(skb, ETHER + 4, length - ETHER - IP6) || set_class(skb, ETHER, 0xfc, dscp << 2)) return -1;
   if (at.inner && (put16(skb, at.inner + 4, length - at.inner - IP6) || set_class(skb, at.inner, 0xfc, dscp << 2)))
     return -1;
@@ -157,14 +158,18 @@ SECTION("tc/queue") int queue(struct __sk_buff *skb) {
   __u64 until = *(volatile __u64 *)&q->busy_until, queued = until > now ? until - now : 0;
   struct layers at = find(skb, next);
   if (set->trim && (set->trimmable & bit) && queued + time > set->trim) {
-    if (trim(skb, at, (__u8)set->trimmed_dscp)) {
-      COUNT(trim_failed);
+    int kept = trim(skb, at, (__u8)set->trimmed_dscp);
+    if (!kept) {
+      COUNT(trimmed);
+      admit(q, now, cost(set, skb->len));
+      skb->priority = CLASS_HIGH;
+      return TC_ACT_OK;
+    }
+    COUNT(trim_failed);
+    if (kept < 0) {
+      COUNT(dropped);
       return TC_ACT_SHOT;
     }
-    COUNT(trimmed);
-    admit(q, now, cost(set, skb->len));
-    skb->priority = CLASS_HIGH;
-    return TC_ACT_OK;
   }
   if (set->drop && queued + time > set->drop) {
     COUNT(dropped);
