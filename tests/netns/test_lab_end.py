@@ -15,14 +15,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
+from softmrc.cli.lab import lab as app
 from softmrc.errors import MrcError, UsageError
 from softmrc.lab import Lab, LabSpec
 from softmrc.lab.names import namespace
 from softmrc.lab.remove import end_lab, leftovers, sweep
 from softmrc.lab.snapshot import differences
 from softmrc.lab.state import LabState, Process, directory, known
-from softmrc.netns.enter import entered, names, processes
+from softmrc.netns.enter import create, delete, entered, names, processes
 
 SMALL = {"planes": 1, "t0": 1, "t1": 0, "hosts": 2, "rate_bps": None, "trimming": False}
 
@@ -73,6 +76,17 @@ def test_a_second_lab_of_the_same_name_is_refused_and_the_first_stays(name: str)
             Lab.up(LabSpec(name=name, **SMALL))
         assert lab.verify().whole
     assert nothing_left(name) == []
+
+
+def test_namespaces_of_others_are_left_alone(name: str) -> None:
+    own = namespace(name, "h1")
+    create([own])
+    try:
+        with pytest.raises(UsageError, match=f"{own} that no lab"):
+            Lab.up(LabSpec(name=name, **SMALL))
+        assert (names(f"{name}-"), name in known()) == ([own], False)
+    finally:
+        delete([own])
 
 
 def test_what_stands_in_the_way_leaves_nothing_half_created(name: str) -> None:
@@ -163,13 +177,16 @@ def test_a_damaged_state_file_does_not_keep_down_from_cleaning(name: str) -> Non
 def test_a_kept_lab_outlives_its_maker_and_other_processes_use_it(name: str, tmp_path: Path) -> None:
     def cli(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "softmrc.cli.app", "lab", *words, "--name", name]
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+
+    def shown(*words: str) -> Result:
+        return CliRunner().invoke(app, [*words, "--name", name])
 
     pcap = tmp_path / "up.pcap"
     wrong = cli("up", "--pcap", f"h9.p1={pcap}")
     assert (wrong.returncode, "no link h9.p1" in wrong.stderr) == (2, True)
-    options = ["--planes", "1", "--t0", "2", "--t1", "1", "--hosts", "2", "--rate", "100M", "--json"]
-    made = cli("up", *options, "--pcap", f"h1.p1={pcap}")
+    options = "--planes=1 --t0=2 --t1=1 --hosts=2 --rate=100M --json"
+    made = cli("up", *options.split(), "--pcap", f"h1.p1={pcap}")
     assert made.returncode == 0, made.stderr
     assert '"rate_bps": 100000000, "fabric_rate_bps": 100000000' in made.stdout
     assert '"switches": 3' in made.stdout
@@ -177,15 +194,15 @@ def test_a_kept_lab_outlives_its_maker_and_other_processes_use_it(name: str, tmp
     tested = cli("test", "--json")
     assert '"paths_ok": 2, "paths_total": 2' in tested.stdout
     assert wait(lambda: b"\x20\x00" in pcap.read_bytes()[24:])  # T1 0 in the list that h1 sent
-    assert cli("status").returncode == 0
+    assert shown("status").exit_code == 0
     with entered(namespace(name, "p1.t1-0")):
         subprocess.run(["ip", "-6", "route", "del", "fc00:1:1001::/48"], check=True)
-    status = cli("status")
-    assert (status.returncode, "route to fc00:1:1001::/48" in status.stdout) == (1, True)
-    assert cli("test").returncode == 1
-    assert cli("repair").returncode == 0
-    assert cli("down").returncode == cli("down").returncode == 0
-    assert cli("status").returncode == 2
+    status = shown("status")
+    assert (status.exit_code, "route to fc00:1:1001::/48" in status.output) == (1, True)
+    assert shown("test").exit_code == 1
+    assert shown("repair").exit_code == 0
+    assert cli("down").returncode == shown("down").exit_code == 0
+    assert shown("status").exit_code == 2
     assert nothing_left(name) == []
 
 

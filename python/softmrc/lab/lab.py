@@ -89,7 +89,13 @@ class Lab:
                 raise UsageError(
                     f"lab {spec.name} is up already; softmrc lab down --name {spec.name}, or another --name"
                 )
-            remove_lab(spec.name, old)
+            if old is not None:
+                remove_lab(spec.name, old)
+            elif foreign := leftovers(spec.name):
+                raise UsageError(
+                    f"there are namespaces {', '.join(foreign[:3])} that no lab {spec.name} is known to have made: "
+                    f"another --name, or softmrc lab down --name {spec.name} if they may go"
+                )
             state = LabState(spec, maker=Process.of(os.getpid()))
             lab = cls(state)
             if lacks := room_lacks(lab.plan):
