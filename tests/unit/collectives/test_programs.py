@@ -55,6 +55,16 @@ TABLES = {
 }
 
 
+PIPELINES = (
+    "direct",
+    "rings",
+    "rings through slots",
+    "halving",
+    "halving through slots",
+    "pieces through slots",
+)
+
+
 @st.composite
 def reductions(draw: st.DrawFn) -> tuple[Collective, DType, Op]:
     dtype = draw(st.sampled_from(known_dtypes()))
@@ -134,10 +144,7 @@ def test_uneven_all_to_all(ranks: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 5, 8, 16, 17])
-@pytest.mark.parametrize(
-    "name",
-    ["direct", "rings", "rings through slots", "halving", "halving through slots", "pieces through slots"],
-)
+@pytest.mark.parametrize("name", PIPELINES)
 def test_few_slots_are_enough(ranks: int, name: str) -> None:
     """A lane with 4 slots: no order of events stands still."""
     chance = random.Random(ranks)
