@@ -7,7 +7,6 @@ others.
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import threading
 import time
@@ -18,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from softmrc.bench.proc import Program
 from softmrc.errors import MrcError
 from softmrc.lab.course import Bins
+from softmrc.lab.nursery import Child, Nursery
 
 if TYPE_CHECKING:
     from softmrc.lab.lab import Lab
@@ -85,18 +84,22 @@ class FlowResult:
 class Flows:
     """Flows that begin together; a context manager that ends them."""
 
-    def __init__(self, lab: Lab, flows: Sequence[Flow], seconds: float, *, size: str = "256k") -> None:
+    def __init__(
+        self, lab: Lab, flows: Sequence[Flow], seconds: float, nursery: Nursery, *, size: str = "256k"
+    ) -> None:
         """Prepare; they begin with the block.
 
         Args:
             lab: where.
             flows: at least one.
             seconds: how long each sends.
+            nursery: starts their programs.
             size: of a message.
         """
         self.lab, self.flows, self.seconds, self._size = lab, list(flows), seconds, size
+        self._nursery = nursery
         self._stack = ExitStack()
-        self._clients: list[Program] = []
+        self._clients: list[Child] = []
         self._logs: list[Path] = []
 
     def __enter__(self) -> Flows:
@@ -134,10 +137,10 @@ class Flows:
             self._clients.append(self._program(flow.source, _FIRST_PORT + i, words))
         self._await_running(before)
 
-    def _program(self, host: str, port: int, words: Sequence[str]) -> Program:
-        told = [f"{k}={v}" for k, v in self.lab.environment(host).items()]
-        command = [sys.executable, "-m", "softmrc.cli.app", "perf", "--port", str(port), "--json", *words]
-        return self._stack.enter_context(Program(None, self.lab.command(host, "env", *told, *command)))
+    def _program(self, host: str, port: int, words: Sequence[str]) -> Child:
+        child = self._nursery.start(self.lab, host, "perf", "--port", str(port), "--json", *words)
+        self._stack.callback(child.stop)
+        return child
 
     def _await_running(self, before: dict[str, int]) -> None:
         """Wait until every sink has got what a tenth of a second at a twentieth of its rate brings."""

@@ -88,6 +88,13 @@ def run_bed(
     report = Report(effort.name, effort.seeds)
     site = Site(effort, name, rate_bps, say)
     began = time.monotonic()
+    with site.nursery:
+        _run_all(site, targets, report)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _run_all(site: Site, targets: Sequence[Target], report: Report) -> None:
     for target in targets:
         started = time.monotonic()
         entry = BedEntry(target, None)
@@ -101,5 +108,3 @@ def run_bed(
         report.entries.append(entry)
         if report.partial:
             break
-    report.seconds = time.monotonic() - began
-    return report

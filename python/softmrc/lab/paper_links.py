@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from softmrc.bench.proc import Program
 from softmrc.lab import faults
 from softmrc.lab.course import Bins
-from softmrc.lab.flows import BIN_MS, Flow, FlowResult, Flows
+from softmrc.lab.flows import BIN_MS, Flow, FlowResult
 from softmrc.lab.lab import Lab
 from softmrc.lab.paper_paths import uplinks
 from softmrc.lab.paper_site import BIN_S, Site, round_trip
@@ -61,7 +61,7 @@ def links_fail(site: Site) -> Verdict:
         ups = [link.name for plane in range(1, 5) for link in uplinks(lab, plane, 0)]
         chosen = lot.sample(ups, len(ups) // 4)
         flow = Flow(source="h0", sink="h1", options=("-q", "4"), ends=("--evs", "32"))
-        with Flows(lab, [flow], 0.8 + 6 * hold + step * len(chosen)) as running:
+        with site.flows(lab, [flow], 0.8 + 6 * hold + step * len(chosen)) as running:
             time.sleep(0.5)
             base = _hold("before", hold)
             began = time.monotonic()
@@ -120,7 +120,7 @@ def ports_fail(site: Site) -> Verdict:
     hold = max(1.0, site.effort.hold)
     with site.lab(planes=8, t0=1, t1=0, hosts=2, rate_bps=_SLOW_BPS) as lab:
         site.say("R8: ports of a NIC fail one by one, then four at once")
-        with Flows(lab, [Flow(source="h0", sink="h1", both=True)], 1.0 + 12 * hold) as running:
+        with site.flows(lab, [Flow(source="h0", sink="h1", both=True)], 1.0 + 12 * hold) as running:
             time.sleep(0.5)
             phases = [_hold("8", hold)]
             for port in range(1, 8):
@@ -201,7 +201,7 @@ def _spines(
     site.say(f"R13: uplinks of {uplink / 1e6:g} Mbit/s")
     with (
         site.lab(planes=1, t0=2, t1=4, hosts=2, rate_bps=rate, fabric_rate_bps=uplink) as lab,
-        Flows(
+        site.flows(
             lab, [Flow(source="h0", sink="h1", ends=("--evs", "16"))], 0.8 + (2 + len(steps)) * hold
         ) as running,
     ):
@@ -243,7 +243,7 @@ def equal_planes(site: Site) -> Verdict:
     with site.lab(planes=4, t0=2, t1=4, hosts=2, fabric_rate_bps=quarter) as lab:
         for missing in (1, 2):
             site.say(f"R21: {missing} of 4 uplinks of a plane are missing")
-            with Flows(lab, [Flow(source="h0", sink="h1")], 0.8 + 2 * hold) as running:
+            with site.flows(lab, [Flow(source="h0", sink="h1")], 0.8 + 2 * hold) as running:
                 time.sleep(0.5)
                 base = _hold("before", hold)
                 for k in range(missing):
@@ -274,7 +274,7 @@ def _crossed(site: Site, lab: Lab, share: float, hold: float) -> tuple[float, fl
     size = lab.spec.mtu - 48
     address = lab.addresses("h3")[0]
     server = Program(None, lab.command("h3", "iperf3", "-s", "-1", "-p", str(port), "-J"))
-    with server, Flows(lab, [Flow(source="h0", sink="h2")], 0.8 + 2 * hold + 1.5) as running:
+    with server, site.flows(lab, [Flow(source="h0", sink="h2")], 0.8 + 2 * hold + 1.5) as running:
         server.await_listening(port)
         time.sleep(0.5)
         base = _hold("alone", hold)

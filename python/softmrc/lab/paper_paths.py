@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from softmrc.lab import faults
-from softmrc.lab.flows import Flow, FlowResult, Flows, LinkWatch
+from softmrc.lab.flows import Flow, FlowResult, LinkWatch
 from softmrc.lab.lab import Lab
 from softmrc.lab.names import Link
 from softmrc.lab.paper_site import BIN_S, Site, line_rate, round_trip, together
@@ -52,7 +52,7 @@ def permutation(site: Site) -> Verdict:
                     ways = lab.paths(f"h{source}", f"h{sink}")
                     via = (lot.choice(ways).address,) if one_path else ()
                     flows.append(Flow(source=f"h{source}", sink=f"h{sink}", via=via))
-                rates = _shares(lab, flows, site.effort.hold + 1.0)
+                rates = _shares(site, lab, flows, site.effort.hold + 1.0)
                 (single if one_path else sprayed).extend(rates)
                 all_at_line += one_path and min(rates) >= 0.9
     clusters = sum(any(abs(r - 1 / n) <= 0.07 for n in (1, 2, 3, 4)) for r in single) / len(single)
@@ -72,9 +72,9 @@ def permutation(site: Site) -> Verdict:
     )
 
 
-def _shares(lab: Lab, flows: Sequence[Flow], seconds: float) -> list[float]:
+def _shares(site: Site, lab: Lab, flows: Sequence[Flow], seconds: float) -> list[float]:
     """Return what each flow got while all ran, of line."""
-    with Flows(lab, flows, seconds) as running:
+    with site.flows(lab, flows, seconds) as running:
         results = running.results()
     begin = max(r.goodput.start for r in results) + 0.5
     end = min(r.goodput.end for r in results)
@@ -103,7 +103,7 @@ def _one_loss(site: Site, lab: Lab, loss: float, verdict: Verdict) -> str:
     ups = uplinks(lab, plane, 0)
     hold = max(2.0, 2 * site.effort.hold)
     flow = Flow(source="h0", sink="h1", ends=("--evs", "4", "--backups", "2"))
-    with Flows(lab, [flow], 1.7 + hold) as running, LinkWatch(lab, [(u, "a") for u in ups]) as watch:
+    with site.flows(lab, [flow], 1.7 + hold) as running, LinkWatch(lab, [(u, "a") for u in ups]) as watch:
         time.sleep(0.5)
         before = site.wait(1.0)
         sent = watch.sent(*before)
@@ -175,8 +175,8 @@ def _join(site: Site, *, ecn: bool) -> dict[str, float]:
         lists = [p.address for p in lab.paths("h1", "h3")]
         first = Flow(source="h0", sink="h2", ends=("--evs", "2", *ends))
         second = Flow(source="h1", sink="h3", via=(lists[0],), ends=ends)
-        with Flows(lab, [first], hold + 4) as one, LinkWatch(lab, [(u, "a") for u in ups]) as watch:
-            with Flows(lab, [second], hold + 0.5) as two:
+        with site.flows(lab, [first], hold + 4) as one, LinkWatch(lab, [(u, "a") for u in ups]) as watch:
+            with site.flows(lab, [second], hold + 0.5) as two:
                 time.sleep(100 * round_trip(lab))
                 begin, end = site.wait(hold - 0.5)
                 (other,) = two.results()
@@ -237,7 +237,7 @@ def _overload(site: Site, *, last_hop: bool) -> dict[str, float]:
         before = _trims(lab)
         sinks = [count] * count if last_hop else range(count, 2 * count)
         flows = [Flow(source=f"h{i}", sink=f"h{s}", ends=("--evs", "4")) for i, s in enumerate(sinks)]
-        with Flows(lab, flows, site.effort.hold + 1.5) as running:
+        with site.flows(lab, flows, site.effort.hold + 1.5) as running:
             results = running.results()
         trims = _trims(lab) - before
     bad = sum(len(r.ev_changes("assumed_bad")) for r in results)
@@ -255,7 +255,7 @@ def _hole(site: Site, lab: Lab) -> dict[str, float]:
     site.say("R23: a T1 falls silent")
     ups = uplinks(lab, 1, 0)
     with (
-        Flows(lab, [Flow(source="h0", sink="h1", ends=("--evs", "4"))], 3.2) as running,
+        site.flows(lab, [Flow(source="h0", sink="h1", ends=("--evs", "4"))], 3.2) as running,
         LinkWatch(lab, [(u, "a") for u in ups], 0.003) as watch,
     ):
         time.sleep(1.5)
@@ -308,7 +308,7 @@ def _kill_reverse(site: Site, lab: Lab) -> dict[str, float]:
     site.say("R24: the way of the SACKs dies")
     ups = [link for plane in range(1, lab.spec.planes + 1) for link in uplinks(lab, plane, 1)]
     with (
-        Flows(lab, [Flow(source="h0", sink="h1", ends=("--evs", "4"))], 3.0) as running,
+        site.flows(lab, [Flow(source="h0", sink="h1", ends=("--evs", "4"))], 3.0) as running,
         LinkWatch(lab, [(u, "a") for u in ups]) as watch,
     ):
         time.sleep(0.7)

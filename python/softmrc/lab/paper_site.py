@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from softmrc.lab.course import Bins
+from softmrc.lab.flows import Flow, Flows
+from softmrc.lab.nursery import Nursery
 from softmrc.lab.queue_spec import base_rtt
 
 if TYPE_CHECKING:
@@ -61,6 +63,11 @@ class Site:
     name: str = "paper"
     rate_bps: int = 100_000_000
     say: Callable[[str], None] = lambda _: None
+    nursery: Nursery = field(default_factory=Nursery)
+
+    def flows(self, lab: Lab, flows: Sequence[Flow], seconds: float) -> Flows:
+        """Return flows that begin together, as a context manager; see `Flows`."""
+        return Flows(lab, flows, seconds, self.nursery)
 
     @contextlib.contextmanager
     def lab(self, **fields: Any) -> Iterator[Lab]:
