@@ -262,7 +262,7 @@ def test_a_user_namespace_that_ends_takes_its_lab_along(name: str, flags: str, t
 
     done = up()
     if "unshare failed" in done.stderr:
-        pytest.skip(f"no user namespaces here: {done.stderr.strip()}")
+        pytest.skip(f"needs user namespaces: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
     inside = done.stdout.splitlines()[-1]
     assert wait(lambda: inside not in user_namespaces())
@@ -292,9 +292,9 @@ def test_in_a_user_namespace(name: str, flags: str) -> None:
             ["unshare", flags, "sh", "-c", script], capture_output=True, text=True, timeout=50, check=False
         )
     except FileNotFoundError:
-        pytest.skip("needs unshare")
+        pytest.skip("needs user namespaces (unshare)")
     if "unshare failed" in done.stderr:
-        pytest.skip(f"no user namespaces here: {done.stderr.strip()}")
+        pytest.skip(f"needs user namespaces: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
     first, second, third, last = done.stdout.splitlines()
     assert first.startswith("4 of 4 paths ok")
