@@ -97,6 +97,8 @@ def init(
     """
     own = _number("RANK", "rank") if rank is None else rank
     count = _number("WORLD_SIZE", "size") if size is None else size
+    if not 0 <= own < count:
+        raise UsageError(f"rank is 0 to {count - 1} of {count} ranks, not {own}")
     served: TcpStore | None = None
     if store is None or isinstance(store, str):
         host, port = _place(store)
