@@ -22,6 +22,7 @@ from softmrc.cli.lab import lab as app
 from softmrc.errors import MrcError, UsageError
 from softmrc.lab import Lab, LabSpec
 from softmrc.lab.names import namespace
+from softmrc.lab.probe import probe
 from softmrc.lab.remove import end_lab, leftovers, sweep
 from softmrc.lab.snapshot import differences
 from softmrc.lab.state import LabState, Process, directory, known
@@ -45,8 +46,7 @@ def wait(until: Callable[[], bool], seconds: float = 10) -> bool:
 
 
 def nothing_left(name: str) -> list[str]:
-    files = [f.name for f in directory().glob(f"{name}.*") if not f.name.endswith(".lock")]
-    return names(f"{name}-") + files
+    return names(f"{name}-") + [f.name for f in directory().glob(f"{name}.*")]
 
 
 def test_down_ends_programs_and_helpers_and_may_come_twice(name: str) -> None:
@@ -267,6 +267,50 @@ def test_a_user_namespace_that_ends_takes_its_lab_along(name: str, flags: str, t
     inside = done.stdout.splitlines()[-1]
     assert wait(lambda: inside not in user_namespaces())
     assert up().returncode == 0  # what the first left on disk does not stand in the way
+
+
+@pytest.mark.parametrize(
+    ("without", "named"),
+    [
+        ("net_admin", "CAP_NET_ADMIN"),
+        ("sys_admin", "CAP_SYS_ADMIN"),
+        ("all", "CAP_NET_ADMIN and CAP_SYS_ADMIN"),
+    ],
+)
+def test_root_without_a_capability_gets_the_user_space_switch_or_the_reason_b43(
+    name: str, without: str, named: str
+) -> None:
+    if shutil.which("setpriv") is None:
+        pytest.skip("needs setpriv")
+    fewer = ["setpriv", f"--bounding-set=-{without}", f"--inh-caps=-{without}"]
+
+    def up(*words: str) -> subprocess.CompletedProcess[str]:
+        lab = [
+            sys.executable,
+            "-m",
+            "softmrc.cli.app",
+            "lab",
+            "up",
+            "--name",
+            name,
+            "--planes=1",
+            "--hosts=2",
+        ]
+        return subprocess.run([*fewer, *lab, *words], capture_output=True, text=True, timeout=50, check=False)
+
+    refused = up("--switch=kernel", "--json")
+    assert (refused.returncode, named in refused.stderr) == (2, True), refused.stderr
+    assert nothing_left(name) == []
+    made = up("--switch=auto", "--t1=1", "--json")
+    assert made.returncode == 0, made.stderr
+    assert '"mode": "soft"' in made.stdout
+    assert named in made.stdout
+    lab = Lab.load(name)
+    found = probe(lab)
+    lab.close()
+    assert (found.paths_ok, found.paths_total) == (2, 2)
+    assert end_lab(name) == []
+    assert nothing_left(name) == []
 
 
 def user_namespaces() -> set[str]:

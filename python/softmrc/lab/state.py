@@ -161,7 +161,8 @@ class LabState:
 
     def remove(self) -> None:
         """Remove the files."""
-        for file in (self.fabric_file, self.file):
+        part = self.file.with_name(f".{self.file.name}.part")
+        for file in (self.fabric_file, self.file, part):
             with contextlib.suppress(FileNotFoundError):
                 file.unlink()
 
@@ -201,27 +202,39 @@ def known() -> list[str]:
 def locked(name: str, wait_s: float = _LOCK_S) -> Iterator[None]:
     """Keep other processes from changing the lab while the block runs.
 
+    The lock's file goes with the lab's state.
+
     Raises:
         UsageError: another process is at it for longer than `wait_s`.
         MrcError: the lock file cannot be made.
     """
+    file = directory() / f"{name}.lock"
+    deadline = time.monotonic() + wait_s
+    while (lock := _lock(file)) is None:
+        if time.monotonic() > deadline:
+            raise UsageError(f"another process is changing lab {name}; try again when it is done")
+        time.sleep(0.05)
     try:
-        directory().mkdir(mode=0o755, parents=True, exist_ok=True)
-        lock = os.open(directory() / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise MrcError(f"cannot lock lab {name}: {error.filename}: {error.strerror}") from None
-    try:
-        deadline = time.monotonic() + wait_s
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise UsageError(
-                        f"another process is changing lab {name}; try again when it is done"
-                    ) from None
-                time.sleep(0.05)
         yield
     finally:
+        if not (directory() / f"{name}.json").exists():
+            file.unlink(missing_ok=True)
         os.close(lock)
+
+
+def _lock(file: Path) -> int | None:
+    """Return the open lock file; None when another process has it, or has just removed it."""
+    try:
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        name = file.name.removesuffix(".lock")
+        raise MrcError(f"cannot lock lab {name}: {error.filename}: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_ino == file.stat().st_ino:
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(lock)
+    return None
