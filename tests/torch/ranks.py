@@ -67,7 +67,7 @@ class Ranks:
         self.processes: list[Any] = []
         for rank in range(size):
             ours, theirs = _CONTEXT.Pipe()
-            process = _CONTEXT.Process(target=_serve, args=(theirs, rank, size, self.options), daemon=True)
+            process = _CONTEXT.Process(target=_serve, args=(theirs, rank, size, self.options), daemon=False)
             process.start()
             theirs.close()
             self._pipes.append(ours)

@@ -35,6 +35,7 @@ def _call(
 
     @wraps(method)
     def call(self: MrcProcessGroup, *args: _P.args, **kwargs: _P.kwargs) -> MrcWork:
+        self.member.check()
         try:
             work = method(self, *args, **kwargs)
         except PeerError as error:

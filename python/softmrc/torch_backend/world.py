@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from softmrc import _core
 from softmrc.collectives import Group, Mesh
 from softmrc.errors import UsageError
 from softmrc.torch_backend.meeting import meet
@@ -139,6 +140,8 @@ def _forked() -> None:
     _lock = threading.Lock()
     _inherited.extend(_worlds)
     _worlds.clear()
+    if _inherited and hasattr(_core, "set_leak_warnings"):
+        _core.set_leak_warnings(False)
 
 
 os.register_at_fork(after_in_child=_forked)
