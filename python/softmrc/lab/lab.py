@@ -23,7 +23,7 @@ from softmrc.lab.host import choose, room_lacks, room_notes
 from softmrc.lab.names import Link, namespace, parse_node
 from softmrc.lab.plan import Plan, make_plan
 from softmrc.lab.queues import lab_rtt
-from softmrc.lab.remove import leftovers, remove_lab, sweep
+from softmrc.lab.remove import end_lab, leftovers, remove_lab, sweep
 from softmrc.lab.snapshot import snapshot
 from softmrc.lab.spec import LabSpec
 from softmrc.lab.state import LabState, Process, locked
@@ -155,8 +155,7 @@ class Lab:
     def down(self) -> list[str]:
         """End the programs in it and remove it; returns the namespaces that were there. Idempotent."""
         self.close()
-        with locked(self.name):
-            return remove_lab(self.name, LabState.load(self.name))
+        return end_lab(self.name)
 
     def close(self) -> None:
         """End the programs this object started and close its sockets; the lab stays."""
