@@ -38,7 +38,6 @@ def start(
         [sys.executable, "-m", "softmrc.lab.keeper"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, text=True, start_new_session=True, cwd="/",
     )  # fmt: skip
-    lab.adopt(child.pid)
     asked = {"lab": lab.name, "target": target, "harm": harm.to_json(), "seconds": seconds, "flap": flap}
     line = ""
     assert child.stdin is not None
@@ -47,6 +46,7 @@ def start(
         child.stdin.write(json.dumps(asked) + "\n")
         child.stdin.flush()
         line = child.stdout.readline()
+    child.wait()
     answer = json.loads(line or '{"error": "the process that keeps the time of faults has ended"}')
     if "usage" in answer:
         raise UsageError(answer["usage"])
@@ -59,12 +59,15 @@ def _main() -> None:
     from softmrc.lab import Lab
     from softmrc.lab.faults import Timekeeper, set_fault
 
+    if os.fork():  # whoever asked is not to have a child that it knows nothing of
+        os._exit(0)
     asked = json.loads(sys.stdin.readline())
     flap = (asked["flap"][0], asked["flap"][1]) if asked["flap"] else None
     lab = fault = None
     answer: dict[str, Any]
     try:
         lab = Lab.load(asked["lab"])
+        lab.adopt(os.getpid())
         fault = set_fault(lab, asked["target"], Harm(**asked["harm"]), asked["seconds"], flap)
         answer = {"fault": fault.to_json()}
     except UsageError as error:
