@@ -227,6 +227,25 @@ def test_programs_of_the_queues_go_with_the_lab(name: str) -> None:
     assert wait(lambda: not any(shown(n) for n in numbers), 20)
 
 
+def test_the_fixtures_as_projects_use_them(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["softmrc.lab.pytest"]\n')
+    (tmp_path / "test_mine.py").write_text(
+        textwrap.dedent("""
+            def test_small(lab):
+                assert lab.run("h1", "ip", "-br", "addr").count("fc00:") == 2
+            def test_same(lab, lab_maker):
+                with lab_maker(planes=1, t0=1, t1=0, hosts=2) as other:
+                    assert other.name != lab.name
+                    assert len(other.paths("h0", "h1")) == 1
+        """)
+    )
+    before = set(known())
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False, cwd=tmp_path)
+    assert "2 passed" in done.stdout, done.stdout
+    assert not {n for n in set(known()) - before if (state := LabState.load(n)) and state.abandoned}
+
+
 @pytest.mark.slow
 def test_128_nodes_reach_each_other_without_loss_b44(name: str) -> None:
     """96 hosts and 32 switches: every ordered pair of hosts, one packet, none lost."""
