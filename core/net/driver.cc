@@ -91,6 +91,7 @@ int Driver::Impl::open(std::string& why) {
     plane_nic.push_back(nic ? nic->name : std::string{});
   }
   plane_up.assign(planes.size(), true);
+  backlogs.assign(planes.size(), Backlog{});
   fill.assign(planes.size(), 0);
   last_data_port.assign(planes.size() + 1, Instant{});
   int failed_adds = 0;

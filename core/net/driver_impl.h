@@ -12,6 +12,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "net/backlog.h"
 #include "net/baton.h"
 #include "net/clock.h"
 #include "net/driver.h"
@@ -55,6 +56,7 @@ struct Driver::Impl {
   bool deliver_held(base::Instant now);                          // locked; true when more is due
   bool transmit(base::Instant now);                              // locked; true when there may be more
   bool impair_outgoing(base::Instant now, TxBatch::Slot& s);     // locked; true when the packet is dealt with
+  uint32_t hold_back(base::Instant now);  // locked: ports whose links have enough to do; sets held_until
   void note_data(base::Instant now, const engine::Transmit& t);  // locked
   void after_send(base::Instant now, const engine::Transmit& t, int error, size_t bytes);
   void hold(base::Instant at, bool outgoing, const wire::DatagramMeta& meta, const base::IpAddr& via,
@@ -90,6 +92,7 @@ struct Driver::Impl {
   FrameHeap held;                             // guarded
   DriverStats stats;                          // guarded
   std::vector<UdpPlane> planes;               // receive() by the I/O thread alone, everything else guarded
+  std::vector<Backlog> backlogs;              // guarded, by plane
   std::vector<bool> plane_up;                 // guarded
   std::vector<std::string> plane_nic;         // interface that held its address when it was opened; none: ""
   std::vector<base::Instant> last_data_port;  // guarded, by port
@@ -113,6 +116,7 @@ struct Driver::Impl {
   uint32_t readable = 0;           // by plane index: the kernel said there is something
   uint32_t writable = UINT32_MAX;  // by port: its sockets took the last packet
   base::Instant blocked_until = base::Instant::never();
+  base::Instant held_until = base::Instant::never();  // a link that had enough to do may take more then
   // Packets a socket had no room for: they go first once there is room. Nothing else is offered to their
   // plane.
   struct Stuck {

@@ -44,6 +44,7 @@ bool Driver::Impl::move_plane(size_t i, Instant now) {
   if (endpoint.set_port_address(now, static_cast<uint8_t>(i + 1), to->ip, fresh.udp_port()) != 0)
     return false;
   planes[i] = std::move(fresh);  // closes the old sockets, which takes them out of epoll
+  backlogs[i] = Backlog{};
   readable |= 1u << i;
   // Whoever sees the event may look at once.
   plane_up[i] = false;

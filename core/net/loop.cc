@@ -114,7 +114,7 @@ bool Driver::Impl::timer_due() {
 }
 
 Instant Driver::Impl::next_wakeup() {
-  return std::min({endpoint.poll_timeout(), held.next(), blocked_until});
+  return std::min({endpoint.poll_timeout(), held.next(), blocked_until, held_until});
 }
 
 void Driver::Impl::wait(Instant until, int64_t gaps) {
@@ -315,10 +315,25 @@ void Driver::Impl::retry_stuck(Instant now) {
   blocked_until = stuck.empty() ? Instant::never() : now + kBlockedRetry;
 }
 
+uint32_t Driver::Impl::hold_back(Instant now) {
+  uint32_t held_back = 0;
+  held_until = Instant::never();
+  for (size_t i = 0; i < planes.size(); ++i) {
+    Backlog& b = backlogs[i];
+    if (!b.worth_asking()) continue;
+    b.before_send(now, planes[i].waiting());
+    if (b.room() > 0) continue;
+    held_back |= 2u << i;
+    held_until = std::min(held_until, b.retry_at(now));
+  }
+  return held_back;
+}
+
 bool Driver::Impl::transmit(Instant now) {
   tx.clear();
   std::array<size_t, engine::kMaxPorts + 1> filled{};
-  uint32_t full = 0;  // ports that have enough in this batch
+  uint32_t full = hold_back(now);  // ports that have enough in this batch
+  const uint32_t held_back = full;
   bool more = true;
   for (size_t i = 0; i < TxBatch::kMax && more; ++i) {
     TxBatch::Slot& s = tx.next();
@@ -326,11 +341,15 @@ bool Driver::Impl::transmit(Instant now) {
     if (!more || impair_outgoing(now, s)) continue;
     const uint8_t port = s.t.meta.port;
     filled[port] += s.t.head_len + s.t.payload_len;
-    if (filled[port] >= kBatchBytes) full |= 1u << port;
+    const auto most = std::min<int64_t>(kBatchBytes, backlogs[port - 1u].room());
+    if (filled[port] >= static_cast<size_t>(most)) full |= 1u << port;
     tx.keep(plane(port));
   }
-  more |= full != 0;
+  more |= (full & ~held_back) != 0;
   tx.send();
+  for (size_t i = 0; i < planes.size(); ++i) {
+    if (filled[i + 1] > 0) backlogs[i].after_send(now, planes[i].waiting());
+  }
   for (TxBatch::Slot& s : tx.slots()) {
     if (outcome_of(s.error) == SendOutcome::would_block) {
       std::vector<uint8_t> bytes;

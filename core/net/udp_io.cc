@@ -1,6 +1,8 @@
 // Datagrams in and out of the sockets of a plane, with their class, marks and labels.
 #include "net/udp_linux.h"  // before linux/in6.h, which clashes with a later netinet/in.h
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <linux/in6.h>
 #include <linux/sock_diag.h>
 
@@ -202,6 +204,16 @@ bool UdpPlane::receive(RxBatch& into, std::vector<engine::Datagram>& out, uint64
     } while (at < total);
   }
   return n == static_cast<int>(RxBatch::kMessages);
+}
+
+int64_t UdpPlane::waiting() const {
+  const auto of = [](int fd) {
+    int bytes = 0;
+    return ioctl(fd, SIOCOUTQ, &bytes) == 0 ? int64_t{bytes} : 0;
+  };
+  int64_t sum = of(main_.get());
+  for (const auto& [port, fd] : by_port_) sum += of(fd);
+  return sum;
 }
 
 uint8_t UdpPlane::occupancy() const {

@@ -87,6 +87,8 @@ class UdpPlane {
   // What arrived, up to a batch, appended to `out`; the views live in `into` until its next use. True when
   // there may be more. `dropped`: datagrams the kernel lost for want of buffer space since the last call.
   bool receive(RxBatch& into, std::vector<engine::Datagram>& out, uint64_t& dropped);
+  // Bytes handed to the kernel that have not left the host, as it counts memory; 0 when it does not say.
+  [[nodiscard]] int64_t waiting() const;
   // Fill of the receive buffer in percent.
   [[nodiscard]] uint8_t occupancy() const;
 

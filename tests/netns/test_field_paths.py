@@ -185,3 +185,18 @@ def test_a_plane_that_returns_with_another_address_is_used_again(
     assert share(rates(joined, 0.5), "1") >= 0.4
     assert joined.a.ask("stop", there)["error"] == ""
     assert joined.a.ask("planes")[0]["address"] == "fd00:1::77"
+
+
+def test_planes_of_unequal_rate_are_all_used(planes: Planes, join: Join) -> None:
+    """B63, links of this host: a slow plane gives what it has, and costs the fast one nothing."""
+    fabric = planes(2)
+    for host, dev in ((fabric.a, "a"), (fabric.b, "b")):
+        host.rate(f"{dev}1", 50_000_000)
+        host.rate(f"{dev}2", 300_000_000)
+    joined = join(fabric)
+    stream = joined.a.ask("stream", joined.conn)
+    time.sleep(1.0)
+    bins = rates(joined, 3.0)
+    assert total(bins) * 8 >= 0.85 * 350e6
+    assert share(bins, "1") >= 0.1
+    assert joined.a.ask("stop", stream)["error"] == ""

@@ -1,0 +1,85 @@
+// What may wait in the queue of a link, against a link in virtual time.
+#include <cstdint>
+
+#include "net/backlog.h"
+#include "testing/check.h"
+
+using mrc::base::Duration;
+using mrc::base::Instant;
+using mrc::net::Backlog;
+
+namespace {
+
+// A link of some rate below a socket, and a sender that hands down as much as it may every 100 us.
+struct Link {
+  int64_t rate, waiting = 0, moved = 0, longest = 0, idle_turns = 0;
+  Instant now{1};
+  Backlog backlog;
+
+  explicit Link(int64_t bytes_per_second) : rate(bytes_per_second) {}
+
+  int64_t turn(int64_t most) {
+    now = now + Duration::micros(100);
+    const int64_t drained = std::min(waiting, rate / 10'000);
+    waiting -= drained;
+    moved += drained;
+    if (drained < rate / 10'000) ++idle_turns;
+    if (backlog.worth_asking()) backlog.before_send(now, waiting);
+    const int64_t room = backlog.room(), sent = std::min(most, room);
+    if (room == 0) CHECK(backlog.retry_at(now) > now);
+    if (sent == 0) return 0;
+    waiting += sent;
+    longest = std::max(longest, waiting);
+    backlog.after_send(now, waiting);
+    return sent;
+  }
+  void run(int turns, int64_t most) {
+    longest = idle_turns = 0;
+    for (int i = 0; i < turns; ++i) turn(most);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a slow link keeps work for a millisecond or two, and never runs dry") {
+  Link link(12'500'000);  // 100 Mbit/s
+  link.run(2'000, 256 * 1024);
+  link.run(5'000, 256 * 1024);
+  CHECK(link.longest <= 64 * 1024);
+  CHECK_EQ(link.idle_turns, 0);
+  CHECK(link.backlog.bytes_per_second() > 12'000'000);
+  CHECK(link.backlog.bytes_per_second() < 13'000'000);
+}
+
+TEST_CASE("a link that becomes faster is used as such, and one that becomes slower holds less") {
+  Link link(12'500'000);
+  link.run(5'000, 256 * 1024);
+  link.rate = 125'000'000;
+  link.run(5'000, 256 * 1024);
+  link.run(5'000, 256 * 1024);
+  CHECK(link.idle_turns == 0);
+  CHECK(link.backlog.bytes_per_second() > 120'000'000);
+  link.rate = 12'500'000;
+  link.run(20'000, 256 * 1024);
+  link.run(5'000, 256 * 1024);
+  CHECK(link.longest <= 64 * 1024);
+}
+
+TEST_CASE("a link that takes everything at once is not limited") {
+  Backlog b;
+  CHECK(!b.worth_asking());
+  Instant now{1};
+  for (int i = 0; i < 100; ++i) {
+    now = now + Duration::micros(50);
+    if (b.worth_asking()) b.before_send(now, 0);
+    CHECK_EQ(b.room(), INT64_MAX);
+    b.after_send(now, 0);
+  }
+}
+
+TEST_CASE("a trickle is never held back") {
+  Link link(12'500'000);
+  link.run(1'000, 256 * 1024);
+  for (int i = 0; i < 100; ++i) link.turn(0);
+  for (int i = 0; i < 1'000; ++i) CHECK_EQ(link.turn(500), 500);
+}
