@@ -113,7 +113,7 @@ bool HostPort::receive(Inbox& inbox, Instant now, int64_t clock_offset_ns) {
     for (size_t from = 0; from < all.size(); from += step)
       packet(inbox.from(k), all.subspan(from, std::min(step, all.size() - from)), at);
     if (all.empty()) fabric_->count_drop(host_, Drop::bad_message);
-    slow_down(inbox.from(k), now);
+    sent_ = true;
   }
   return n == static_cast<int>(Inbox::kMessages);
 }
@@ -124,17 +124,15 @@ void HostPort::packet(const sockaddr_in& from, base::ByteView bytes, Instant at)
   fabric_->ingest(at, host_, bytes);
 }
 
-void HostPort::slow_down(const sockaddr_in& from, Instant now) {
+void HostPort::slow_down(Instant now) {
+  if (!std::exchange(sent_, false)) return;
   const base::Duration busy = fabric_->backlog(host_);
-  if (busy <= kBusy || !senders_.contains(key(from))) return;
-  for (auto& [udp, client] : by_udp_) {
-    if (key(client.at) != key(from) || now < client.paused_until) continue;
-    GatewayMessage m;
-    m.verb = GatewayVerb::pause;
-    m.value = static_cast<uint32_t>(std::min<int64_t>(busy.ns / 2, 50'000'000));
-    client.paused_until = now + base::Duration{m.value};
-    return answer(from, m);
-  }
+  if (busy <= kBusy || now < paused_until_) return;
+  GatewayMessage m;
+  m.verb = GatewayVerb::pause;
+  m.value = static_cast<uint32_t>(std::min<int64_t>(busy.ns / 2, kLongestPause.ns));
+  paused_until_ = now + base::Duration{m.value};
+  for (const auto& [udp, client] : by_udp_) answer(client, m);
 }
 
 void HostPort::message(const sockaddr_in& from, base::ByteView bytes) {
@@ -156,10 +154,10 @@ void HostPort::bind(const sockaddr_in& from, const GatewayMessage& asked) {
   const NodeSpec& node = fabric_->nodes()[host_];
   const Address address{asked.address};
   const auto it = by_udp_.find(asked.udp_port);
-  const bool taken = asked.udp_port != 0 && it != by_udp_.end() && key(it->second.at) != key(from);
+  const bool taken = asked.udp_port != 0 && it != by_udp_.end() && key(it->second) != key(from);
   if (address.block() != node.block || address.usid() != node.usid) {
     m.value = EADDRNOTAVAIL;
-  } else if (taken && alive(sockaddr_in(it->second.at))) {
+  } else if (taken && alive(sockaddr_in(it->second))) {
     m.value = EADDRINUSE;
   } else if (by_udp_.size() >= kMaxClients) {
     m.value = ENOBUFS;
@@ -170,14 +168,14 @@ void HostPort::bind(const sockaddr_in& from, const GatewayMessage& asked) {
     m.up = fabric_->linked(host_);
     m.mtu = fabric_->mtu();
     m.rate_bps = fabric_->host_rate(host_);
-    if (by_udp_.insert_or_assign(m.udp_port, Client{from, {}}).second) ++senders_[key(from)];
+    if (by_udp_.insert_or_assign(m.udp_port, from).second) ++senders_[key(from)];
   }
   answer(from, m);
 }
 
 void HostPort::release(const sockaddr_in& from, uint16_t udp_port) {
   const auto it = by_udp_.find(udp_port);
-  if (it == by_udp_.end() || key(it->second.at) != key(from)) return;
+  if (it == by_udp_.end() || key(it->second) != key(from)) return;
   by_udp_.erase(it);
   const auto sender = senders_.find(key(from));
   if (sender != senders_.end() && --sender->second == 0) senders_.erase(sender);
@@ -203,7 +201,7 @@ bool HostPort::alive(const sockaddr_in& at) {
 
 void HostPort::forget(const sockaddr_in& at) {
   if (senders_.erase(key(at)) == 0) return;
-  std::erase_if(by_udp_, [&](const auto& entry) { return key(entry.second.at) == key(at); });
+  std::erase_if(by_udp_, [&](const auto& entry) { return key(entry.second) == key(at); });
 }
 
 void HostPort::read_errors() {
@@ -235,7 +233,7 @@ void HostPort::tell_link() {
   GatewayMessage m;
   m.verb = GatewayVerb::link;
   m.up = fabric_->linked(host_);
-  for (const auto& [udp, client] : by_udp_) answer(client.at, m);
+  for (const auto& [udp, client] : by_udp_) answer(client, m);
 }
 
 void HostPort::deliver(FrameId frame) {
@@ -244,7 +242,7 @@ void HostPort::deliver(FrameId frame) {
     fabric_->count_drop(host_, Drop::no_listener);
     return fabric_->frames().give_back(frame);
   }
-  out_.push_back({it->second.at, frame});
+  out_.push_back({it->second, frame});
 }
 
 // Frames to one process, equally long but for the last: the kernel takes them in one piece.

@@ -79,17 +79,16 @@ class HostPort {
   // For a process of this host. Goes out with flush(), after which the frame is given back.
   void deliver(FrameId frame);
   void flush();
+  // Asks the processes for patience when what they have sent keeps the uplink busy for long.
+  void slow_down(base::Instant now);
   // Tells all processes whether the link has a carrier.
   void tell_link();
 
  private:
   static constexpr size_t kMaxRun = 64, kMaxRunBytes = 65'000;
   // An uplink busy for longer makes its senders wait.
-  static constexpr base::Duration kBusy = base::Duration::millis(8);
-  struct Client {
-    sockaddr_in at{};
-    base::Instant paused_until{};
-  };
+  static constexpr base::Duration kBusy = base::Duration::millis(8),
+                                  kLongestPause = base::Duration::millis(50);
   static uint64_t key(const sockaddr_in& a) {
     return uint64_t{ntohl(a.sin_addr.s_addr)} << 16 | ntohs(a.sin_port);
   }
@@ -104,7 +103,6 @@ class HostPort {
   // Forgets the processes of which the kernel says that they are gone.
   void read_errors();
   void answer(const sockaddr_in& to, const wire::GatewayMessage& m);
-  void slow_down(const sockaddr_in& from, base::Instant now);
   struct alignas(cmsghdr) RunControl {
     std::array<char, CMSG_SPACE(sizeof(uint16_t))> bytes;
   };
@@ -114,7 +112,9 @@ class HostPort {
   uint32_t host_;
   Socket socket_;
   uint16_t port_ = 0, next_free_ = 49'152;
-  std::map<uint16_t, Client> by_udp_;
+  bool sent_ = false;  // something arrived since slow_down() looked
+  base::Instant paused_until_{};
+  std::map<uint16_t, sockaddr_in> by_udp_;          // UDP port -> socket of its process
   std::unordered_map<uint64_t, uint32_t> senders_;  // socket -> how many UDP ports it has
   struct Outgoing {
     sockaddr_in to;

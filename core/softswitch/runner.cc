@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ctime>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -42,6 +43,10 @@ constexpr int kReads = 4;      // batches read from one socket a turn
 }  // namespace
 
 struct Runner::Shard {
+  using Captures = std::map<std::string, Capture>;
+  static void show(void* captures, uint32_t port, Instant at, base::ByteView bytes) {
+    for (auto& [file, capture] : *static_cast<Captures*>(captures)) capture.packet(port, at, bytes);
+  }
   struct Host {
     HostPort port;
     size_t slot;
@@ -50,7 +55,8 @@ struct Runner::Shard {
   };
   struct Slot {
     std::unique_ptr<Fabric> fabric;
-    std::unique_ptr<Capture> capture = std::make_unique<Capture>();
+    // By file; where it is must not change, the fabric's watch points at it.
+    std::unique_ptr<Captures> captures = std::make_unique<Captures>();
     std::vector<uint32_t> host_index;  // node -> index in hosts; UINT32_MAX: no host
   };
 
@@ -113,11 +119,6 @@ int Runner::Shard::open(std::string& why) {
   };
   for (uint32_t i = 0; bad == 0 && i < hosts.size(); ++i) bad += watch(hosts[i].port.fd(), i);
   if (bad == 0) bad += watch(wake_fd.get(), UINT32_MAX);
-  for (Slot& s : slots) {
-    s.fabric->set_watch([](void* self, uint32_t port, Instant at,
-                           base::ByteView bytes) { static_cast<Capture*>(self)->packet(port, at, bytes); },
-                        s.capture.get());
-  }
   if (bad != 0) why = "no descriptors for a switch thread; raise the limit of open files (ulimit -n)";
   return bad != 0 ? EMFILE : 0;
 }
@@ -150,6 +151,7 @@ Instant Runner::Shard::turn() {
   if (next < now) stats.late_max_ns = std::max(stats.late_max_ns, static_cast<uint64_t>((now - next).ns));
   read_all(now);
   advance(now);
+  for (Host& h : hosts) h.port.slow_down(now);
   tell(now);
   ++stats.turns;
   stats.busy_ns = static_cast<uint64_t>(clock_ns(CLOCK_THREAD_CPUTIME_ID));
@@ -249,7 +251,7 @@ void Runner::close() {
   }
   for (const auto& s : shards_) {
     if (s->thread.joinable()) s->thread.join();
-    for (Shard::Slot& slot : s->slots) slot.capture->stop();
+    for (Shard::Slot& slot : s->slots) slot.captures->clear();
   }
 }
 
@@ -329,9 +331,12 @@ int Runner::capture(size_t fabric, const std::vector<uint32_t>& ports, const std
   if (fabric >= seats_.size()) return EINVAL;
   Shard& s = *shards_[seats_[fabric].shard];
   const std::lock_guard lock(s.mutex);
-  Capture& c = *s.slots[seats_[fabric].slot].capture;
-  c.stop();
-  return ports.empty() ? 0 : c.start(file, ports, clock_offset());
+  Shard::Slot& slot = s.slots[seats_[fabric].slot];
+  slot.captures->erase(file);
+  const int error = ports.empty() ? 0 : (*slot.captures)[file].start(file, ports, clock_offset());
+  if (error != 0) slot.captures->erase(file);
+  slot.fabric->set_watch(slot.captures->empty() ? nullptr : &Shard::show, slot.captures.get());
+  return error;
 }
 
 std::string Runner::failure() const {

@@ -43,8 +43,8 @@ class Runner {
   [[nodiscard]] std::vector<NodeCounters> node_counters(size_t fabric) const;
   [[nodiscard]] std::vector<PortFault> faults(size_t fabric) const;
   [[nodiscard]] RunnerStats stats() const;
-  // Writes what enters the lines of these ports to a file in pcap format until stopped ({} or another call).
-  // 0 or errno.
+  // Writes what enters the lines of these ports to a file in pcap format, until it is told the same file with
+  // no ports. Several at a time. 0 or errno.
   int capture(size_t fabric, const std::vector<uint32_t>& ports, const std::string& file);
   [[nodiscard]] std::string failure() const;  // "" while all threads run
 

@@ -191,13 +191,15 @@ TEST_CASE("a capture holds what entered the chosen lines, readable as pcap") {
   std::string file = "/tmp/softswitch-test-XXXXXX";
   const Socket made(mkstemp(file.data()));
   CHECK_EQ(r->capture(0, {rig.t0_up(0, 0)}, file), 0);
+  CHECK_EQ(r->capture(0, {rig.t0_up(0, 1)}, file + "2"), 0);  // beside it
   a.send(rig.packet(0, {T0(0), T1(0), T0(1), H(1)}, 100));
   a.send(rig.packet(0, {T0(0), T1(1), T0(1), H(1)}, 200));
   CHECK(!b.receive().empty());
   CHECK(!b.receive().empty());
-  CHECK_EQ(r->capture(0, {}, ""), 0);
+  CHECK_EQ(r->capture(0, {}, file), 0);
   std::array<uint8_t, 1000> got{};
   CHECK_EQ(read(made.get(), got.data(), got.size()), 24 + 16 + 148);
   CHECK_EQ(r->capture(0, {0}, "/nonexistent/x"), ENOENT);
   unlink(file.c_str());
+  unlink((file + "2").c_str());
 }
