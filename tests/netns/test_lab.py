@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import socket
 import struct
@@ -211,6 +212,46 @@ def test_exec_hands_through_status_input_environment_and_signals(lab: Lab) -> No
     assert child.wait(10) == 42
     child.stdout.close()
     assert run("/does/not/exist").returncode != 0
+
+
+def test_exec_keeps_the_terminal(lab: Lab) -> None:
+    ours, theirs = pty.openpty()
+    command = [
+        *CLI,
+        "exec",
+        "--name",
+        lab.name,
+        "h1",
+        "--",
+        "sh",
+        "-c",
+        "test -t 0 && test -t 1 && stty size",
+    ]
+    try:
+        subprocess.run(["stty", "rows", "41", "cols", "97"], stdin=theirs, check=True)
+        done = subprocess.run(command, stdin=theirs, stdout=theirs, stderr=theirs, timeout=20, check=False)
+        said = os.read(ours, 100)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert (done.returncode, said.split()) == (0, [b"41", b"97"])
+
+
+def test_softmrc_sprays_over_flow_labels_where_the_lab_says_so(lab_maker: Callable[..., Lab]) -> None:
+    with lab_maker(planes=1, t0=2, t1=2, hosts=2, plain="ecmp", paths="flow") as own:
+        perf = (sys.executable, "-m", "softmrc.cli.app", "perf")
+        server = own.popen("h1", *perf, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert server.stdout is not None
+        assert "listening" in server.stdout.readline()
+        before = own.counters()
+        own.run("h0", *perf, own.addresses("h1")[0], "-s", "64k", "-n", "50", timeout=30)
+        server.kill()
+        server.communicate()
+        assert own.counters() == before
+        for name in ("p1.t1-0", "p1.t1-1"):
+            links = own.netlinks.ask(own.namespace(name), "get_links")
+            seen = {x.get_attr("IFLA_IFNAME"): x.get_attr("IFLA_STATS64")["rx_packets"] for x in links}
+            assert seen["t0-0"] > 50, (name, seen)
 
 
 def test_a_recorded_link_shows_what_passed_it(lab: Lab, tmp_path: Path) -> None:

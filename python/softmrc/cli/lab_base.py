@@ -57,6 +57,9 @@ def up(
     ] = None,
     ecn: Annotated[bool | None, typer.Option("--ecn/--no-ecn", help="Switches mark.")] = None,
     plain: Annotated[str | None, typer.Option(help="Routes for bare addresses: single or ecmp.")] = None,
+    paths: Annotated[
+        str | None, typer.Option(help="What softmrc takes for paths: usid lists, or flow labels with ecmp.")
+    ] = None,
     ua: Annotated[bool | None, typer.Option("--ua", help="One uA SID for each link, too.")] = None,
     encap: Annotated[bool | None, typer.Option("--encap", help="IPv6-in-IPv6 paths (End.DT6), too.")] = None,
     switch: Annotated[str | None, typer.Option(help="kernel, soft or auto.")] = None,

@@ -366,6 +366,7 @@ class Lab:
             name=self.name,
             shape=self.spec.shape,
             trimming=trims,
+            mode="usid" if self.spec.paths == "usid" else "plain",
             checksum=str(self.state.more.get("checksum", "offloaded")),
             rate_bps=self.spec.rate_bps or 0,
             mtu=self.spec.mtu,

@@ -23,6 +23,7 @@ _MIN_MTU, _MAX_MTU = 1280, 65535
 _MAX_BPS = 1_000_000_000_000
 SWITCHES = ("auto", "kernel", "soft")
 PLAIN = ("single", "ecmp")
+PATHS = ("usid", "flow")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ class LabSpec:
         encap: hosts also reach each other in IPv6-in-IPv6 by `seg6` routes (End.DT6 at the receiver).
         anyip: hosts accept everything behind their uSID, so that the bits after it carry an EV.
         plain: routes for a host's bare address: "single", one path, the same always, or "ecmp", by flow label.
+        paths: of softmrc's own programs in hosts: "usid" lists, or "flow" labels (with plain = "ecmp").
         switch: "kernel", "soft" (the user-space switch) or "auto".
     """
 
@@ -69,6 +71,7 @@ class LabSpec:
     encap: bool = False
     anyip: bool = False
     plain: str = "single"
+    paths: str = "usid"
     switch: str = "auto"
 
     def __post_init__(self) -> None:
@@ -90,9 +93,11 @@ class LabSpec:
             value = getattr(self, field)
             if value is not None and not 10_000 <= value <= _MAX_BPS:
                 raise UsageError(f"{field} = {value}: 10 kbit/s to 1 Tbit/s")
-        for field, allowed in (("plain", PLAIN), ("switch", SWITCHES)):
+        for field, allowed in (("plain", PLAIN), ("switch", SWITCHES), ("paths", PATHS)):
             if getattr(self, field) not in allowed:
                 raise UsageError(f"{field} = {getattr(self, field)!r}: one of {', '.join(allowed)}")
+        if self.paths == "flow" and self.plain != "ecmp":
+            raise UsageError(f'paths = "flow" needs plain = "ecmp": with {self.plain!r} all flows go one way')
         shape = self.shape
         if not self.links and shape.t0 != self.t0:
             raise UsageError(

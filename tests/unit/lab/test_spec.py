@@ -33,6 +33,7 @@ def test_the_default_is_the_reference_lab() -> None:
         ({"rate_bps": 5}, "10 kbit/s"),
         ({"plain": "magic"}, "single, ecmp"),
         ({"switch": "asic"}, "auto, kernel, soft"),
+        ({"paths": "flow"}, 'needs plain = "ecmp"'),
         ({"hosts": 4096, "t0": 1024, "planes": 8}, "namespaces: at most"),
     ],
 )
