@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from softmrc.collectives.algorithms import doubling, exchange, halving, meet, moves, owners, rings, spread
 from softmrc.collectives.calls import Call, Collective, pair_print
 from softmrc.collectives.dtypes import Op, dtype_named, op_for
-from softmrc.collectives.pieces import Piece, laid_out, split
+from softmrc.collectives.pieces import Piece, cut, laid_out, split
 from softmrc.collectives.plan import Plan
-from softmrc.collectives.program import Program
+from softmrc.collectives.program import EAGER_MAX, Program
 from softmrc.collectives.tuning import Tuning
 
 __all__ = ["compiled", "compiled_all_to_all"]
@@ -76,13 +76,15 @@ def _all_reduce(plan: Plan, call: Call) -> None:
     table, nbytes = plan.table, call.nbytes
     if plan.ranks == 1:
         _alone(plan, nbytes)
-    elif nbytes <= table.exchange_max and plan.ranks <= table.exchange_ranks:
-        exchange.exchange_all_reduce(plan, nbytes)
-    elif nbytes <= table.exchange_max:
-        doubling.doubling_all_reduce(plan, nbytes)
+    elif nbytes <= table.exchanged(plan.ranks) and (nbytes < table.doubling_min or not _doubles(plan)):
+        for part in cut(Piece(0, nbytes), EAGER_MAX, plan.dtype.size):
+            exchange.exchange_all_reduce(plan, part)
+    elif nbytes <= table.doubling_max and (_doubles(plan) or plan.ranks > table.exchange_ranks):
+        for part in cut(Piece(0, nbytes), EAGER_MAX, plan.dtype.size):
+            doubling.doubling_all_reduce(plan, part)
     elif _direct(plan, nbytes):
         owners.owners_all_reduce(plan, _even(plan, nbytes))
-    elif plan.ranks <= table.halving_ranks and plan.ranks & (plan.ranks - 1) == 0:
+    elif _doubles(plan) and plan.ranks <= table.halving_ranks:
         halving.halving_all_reduce(plan, nbytes)
     else:
         rings.ring_all_reduce(plan, _even(plan, nbytes))
@@ -92,10 +94,12 @@ def _reduce(plan: Plan, call: Call) -> None:
     table, nbytes = plan.table, call.nbytes
     if plan.ranks == 1:
         _alone(plan, nbytes)
-    elif nbytes <= table.exchange_max and plan.ranks <= table.exchange_ranks:
-        exchange.exchange_reduce(plan, nbytes, call.root)
-    elif nbytes <= table.exchange_max:
-        doubling.tree_reduce(plan, nbytes, call.root)
+    elif nbytes <= table.exchanged(plan.ranks):
+        for part in cut(Piece(0, nbytes), EAGER_MAX, plan.dtype.size):
+            exchange.exchange_reduce(plan, part, call.root)
+    elif nbytes <= table.doubling_max and plan.ranks > table.exchange_ranks:
+        for part in cut(Piece(0, nbytes), EAGER_MAX, plan.dtype.size):
+            doubling.tree_reduce(plan, part, call.root)
     elif _direct(plan, nbytes):
         owners.owners_reduce(plan, _even(plan, nbytes), call.root)
     else:
@@ -159,6 +163,11 @@ _WRITERS = {
     Collective.SCATTER: _scatter,
     Collective.ALL_TO_ALL: _all_to_all,
 }
+
+
+def _doubles(plan: Plan) -> bool:
+    """Whether the ranks are a power of two, and more than a pair."""
+    return plan.ranks >= 4 and plan.ranks & (plan.ranks - 1) == 0
 
 
 def _direct(plan: Plan, reduced: int = 0) -> bool:

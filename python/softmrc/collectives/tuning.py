@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from softmrc.collectives.program import EAGER_MAX
 from softmrc.errors import UsageError
 
 __all__ = ["Tuning", "override", "tuning"]
@@ -22,11 +21,18 @@ _PAGE = 4096
 class Tuning:
     """The table. Sizes are bytes."""
 
-    exchange_max: int = 16384
-    """all_reduce: up to this size every rank sends everything to every rank, one round; at most `EAGER_MAX`."""
+    exchange_max: int = 64 * 1024
+    """all_reduce, reduce: up to this size everyone sends everything to everyone (to the root) in one round; among
+    more than four ranks in proportion less."""
 
     exchange_ranks: int = 8
-    """all_reduce, reduce: up to this many ranks when everything goes to everyone; beyond, trees of log2 rounds."""
+    """The same: up to this many ranks."""
+
+    doubling_min: int = 4096
+    """all_reduce among 4, 8, 16... ranks: from this size on doubling instead, log2(n) rounds with fewer bytes."""
+
+    doubling_max: int = 128 * 1024
+    """Doubling (and a binomial tree for reduce among more than `exchange_ranks`) up to this size."""
 
     eager_max: int = 32768
     """Pieces up to this size go through the slots of the lanes (in messages of `EAGER_MAX`), longer ones straight
@@ -41,7 +47,7 @@ class Tuning:
     halving_ranks: int = 64
     """all_reduce: up to this many ranks halving and doubling instead of a ring, where they are a power of two."""
 
-    chunk: int = 512 * 1024
+    chunk: int = 1024 * 1024
     """Messages of long pieces, so that sending, reducing and handing on overlap."""
 
     chunk_max: int = 4 * 1024 * 1024
@@ -50,15 +56,13 @@ class Tuning:
     chunks: int = 64
     """Pieces are cut into at most this many messages, as far as `chunk_max` allows."""
 
-    window: int = 4
+    window: int = 2
     """Messages under way towards a landing zone of a reduction."""
 
     flat_ranks: int = 4
     """broadcast: up to this many ranks the root sends small data to each itself; beyond, a binomial tree."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.exchange_max <= EAGER_MAX:
-            raise UsageError(f"exchange_max {self.exchange_max} is not in 0 to {EAGER_MAX}")
         for name in (
             "exchange_ranks",
             "direct_ranks",
@@ -70,8 +74,13 @@ class Tuning:
         ):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} {getattr(self, name)} is below 1")
-        if self.chunk_max < self.chunk or self.eager_max < 0:
-            raise UsageError("chunk_max must not be below chunk, eager_max not negative")
+        sizes = (self.eager_max, self.exchange_max, self.doubling_min, self.doubling_max, self.direct_max)
+        if self.chunk_max < self.chunk or min(sizes) < 0:
+            raise UsageError("chunk_max must not be below chunk, and no size negative")
+
+    def exchanged(self, ranks: int) -> int:
+        """Bytes up to which everyone sends everything to everyone."""
+        return self.exchange_max * 3 // max(3, ranks - 1) if ranks <= self.exchange_ranks else 0
 
     def message(self, piece: int) -> int:
         """Bytes of the messages of a long piece."""

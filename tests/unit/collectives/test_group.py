@@ -108,7 +108,7 @@ def test_reductions_are_numpys_or_refused(three: Crew, dtype: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "table", [{}, {"exchange_max": 0, "eager_max": 0, "chunk": 4096}, {"direct_ranks": 2}]
+    "table", [{}, {"exchange_max": 0, "doubling_max": 0, "eager_max": 0, "chunk": 4096}, {"direct_ranks": 2}]
 )
 def test_every_collective_is_the_formula(ranks: Crew, table: dict[str, int]) -> None:
     with override(**table):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -34,24 +35,25 @@ REDUCTIONS = (
 )
 
 # Fewer than usual: each example is run on each table.
-EXAMPLES = settings().max_examples // 3
+EXAMPLES = settings().max_examples // 4
 
 # Small figures, so that a few hundred bytes use every algorithm, many chunks and full windows.
+_NO_SLOTS = Tuning(exchange_max=0, doubling_max=0, eager_max=0, chunk=64, chunk_max=64, window=2)
+_PIECES = Tuning(exchange_max=0, doubling_max=0)
+_RINGS = replace(_NO_SLOTS, direct_ranks=2, halving_ranks=2)
 TABLES = {
     "slots": Tuning(),
-    "direct": Tuning(exchange_max=0, eager_max=0, chunk=64, chunk_max=64, window=2),
-    "direct, window of one": Tuning(exchange_max=0, eager_max=0, chunk=48, chunk_max=128, chunks=3, window=1),
-    "rings": Tuning(
-        exchange_max=0, eager_max=0, direct_ranks=2, halving_ranks=2, chunk=64, chunk_max=64, window=4
-    ),
-    "rings, window of one": Tuning(
-        exchange_max=0, eager_max=0, direct_ranks=2, chunk=40, chunk_max=40, window=1
-    ),
-    "rings through slots": Tuning(exchange_max=0, direct_ranks=2, halving_ranks=2),
-    "halving": Tuning(exchange_max=0, eager_max=0, direct_max=0, chunk=64, chunk_max=64, window=2),
-    "halving through slots": Tuning(exchange_max=0, direct_max=0),
-    "trees": Tuning(exchange_ranks=1, flat_ranks=1),
-    "pieces through slots": Tuning(exchange_max=0),
+    "exchange": Tuning(doubling_min=1 << 30),
+    "direct": _NO_SLOTS,
+    "direct, window of one": replace(_NO_SLOTS, chunk=48, chunk_max=128, chunks=3, window=1),
+    "rings": replace(_RINGS, window=4),
+    "rings, window of one": replace(_RINGS, chunk=40, chunk_max=40, window=1),
+    "rings through slots": replace(_PIECES, direct_ranks=2, halving_ranks=2),
+    "halving": replace(_NO_SLOTS, direct_max=0),
+    "halving, window of one": replace(_NO_SLOTS, direct_max=0, window=1),
+    "halving through slots": replace(_PIECES, direct_max=0),
+    "doubling and trees": Tuning(exchange_ranks=1, doubling_min=0, flat_ranks=1),
+    "pieces through slots": _PIECES,
 }
 
 
@@ -157,7 +159,7 @@ def test_few_slots_are_enough(ranks: int, name: str) -> None:
 def test_every_rank_has_the_same_bits() -> None:
     """Floating-point sums differ with their order: all ranks use one order, whatever the interleaving."""
     dtype = dtype_named("float32")
-    for name in ("slots", "direct", "rings", "halving", "trees", "pieces through slots"):
+    for name in ("slots", "direct", "rings", "halving", "doubling and trees", "pieces through slots"):
         for ranks in (3, 5, 8):
             results = set()
             for seed in range(3):

@@ -7,34 +7,37 @@ stand on either side.
 from __future__ import annotations
 
 from softmrc.collectives.dtypes import Op
+from softmrc.collectives.pieces import Piece
 from softmrc.collectives.plan import Plan
 from softmrc.collectives.program import Place
 
 __all__ = ["combine_eager", "exchange_all_reduce", "exchange_reduce"]
 
 
-def exchange_all_reduce(plan: Plan, nbytes: int) -> None:
-    """all_reduce of at most `EAGER_MAX` bytes: one round, (n-1) messages a rank."""
-    own, ready = plan.premultiplied(plan.input, plan.output, nbytes)
-    sent = [plan.steps.send(peer, own, plan.output, nbytes, ready, eager=True) for peer in plan.others]
-    is_own = plan.in_place or own == plan.output
-    ready = (*ready, *sent) if is_own else (plan.steps.copy(own, plan.output, nbytes),)
-    done = combine_eager(plan, plan.output, nbytes, ready)
-    plan.averaged(plan.output, nbytes, done)
+def exchange_all_reduce(plan: Plan, part: Piece) -> None:
+    """all_reduce of a part of at most `EAGER_MAX` bytes: one round, (n-1) messages a rank."""
+    nbytes, there = part.len, plan.output.at(part.off)
+    own, ready = plan.premultiplied(plan.input.at(part.off), there, nbytes)
+    sent = [plan.steps.send(peer, own, there, nbytes, ready, eager=True) for peer in plan.others]
+    is_own = plan.in_place or own == there
+    ready = (*ready, *sent) if is_own else (plan.steps.copy(own, there, nbytes),)
+    done = combine_eager(plan, there, nbytes, ready)
+    plan.averaged(there, nbytes, done)
 
 
-def exchange_reduce(plan: Plan, nbytes: int, root: int) -> None:
-    """Reduce of at most `EAGER_MAX` bytes: one round, everyone to the root."""
+def exchange_reduce(plan: Plan, part: Piece, root: int) -> None:
+    """Reduce of a part of at most `EAGER_MAX` bytes: one round, everyone to the root."""
+    nbytes, here, there = part.len, plan.input.at(part.off), plan.output.at(part.off)
     if plan.rank != root:
-        scaled = plan.steps.scratch(nbytes) if plan.op is Op.PREMUL_SUM else plan.input
-        own, ready = plan.premultiplied(plan.input, scaled, nbytes)
-        plan.steps.send(root, own, plan.output, nbytes, ready, eager=True)
+        scaled = plan.steps.scratch(nbytes) if plan.op is Op.PREMUL_SUM else here
+        own, ready = plan.premultiplied(here, scaled, nbytes)
+        plan.steps.send(root, own, there, nbytes, ready, eager=True)
         return
-    own, ready = plan.premultiplied(plan.input, plan.output, nbytes)
-    if not plan.in_place and own != plan.output:
-        ready = (plan.steps.copy(own, plan.output, nbytes),)
-    done = combine_eager(plan, plan.output, nbytes, ready)
-    plan.averaged(plan.output, nbytes, done)
+    own, ready = plan.premultiplied(here, there, nbytes)
+    if not plan.in_place and own != there:
+        ready = (plan.steps.copy(own, there, nbytes),)
+    done = combine_eager(plan, there, nbytes, ready)
+    plan.averaged(there, nbytes, done)
 
 
 def combine_eager(plan: Plan, acc: Place, nbytes: int, ready: tuple[int, ...]) -> tuple[int, ...]:
