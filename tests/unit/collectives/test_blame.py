@@ -34,18 +34,22 @@ say(closed=time.monotonic() - begin, threads=threading.active_count())
 )
 
 
+NOISE = 1.5
+"""Seconds a busy machine may add."""
+
+
 def agreed(ranks: Ranks, others: list[int], most: float) -> str:
     """Return what all others say, and check that they say the same in time."""
     found = [ranks.hear(r) for r in others]
     assert {f["error"] for f in found} == {found[0]["error"]}
     assert found[0]["error"]
-    assert max(f["took"] for f in found) <= most, found
+    assert max(f["took"] for f in found) <= most + NOISE, found
     return str(found[0]["error"])
 
 
 def all_end_well(ranks: Ranks, others: list[int], most: float) -> None:
     found: list[dict[str, Any]] = [ranks.hear(r) for r in others]
-    assert max(f["closed"] for f in found) <= most, found
+    assert max(f["closed"] for f in found) <= most + NOISE, found
     assert all(f["threads"] == 1 for f in found)
     for r in others:
         code, errors = ranks.finish(r)
@@ -80,7 +84,7 @@ def test_every_survivor_names_the_same_rank(deed: str, most: float, named: str) 
         assert "last heard" in text
         for other in (0, 1, 3):
             assert f"rank {other} " not in text
-        all_end_well(ranks, [0, 1, 3], 4.5)
+        all_end_well(ranks, [0, 1, 3], 2.5)
 
 
 def test_the_rank_that_serves_the_store_may_be_the_one_that_dies() -> None:
@@ -193,7 +197,7 @@ say(**attempt(lambda: g.all_reduce(a)))
         ranks.hear(1)
         found = ranks.hear(0)
         assert "closed" in found["error"]
-        assert found["took"] < 3
+        assert found["took"] < 2 + NOISE
         assert ranks.finish(0)[0] == 0
 
 
@@ -233,4 +237,4 @@ say(**attempt(wait))
         ranks.signal(1, number)
         found = ranks.hear(0)
         assert found["error"].startswith("rank 1 ")
-        assert found["took"] < 1.8
+        assert found["took"] < 1.65 + NOISE

@@ -1,0 +1,90 @@
+"""A network failure is no failure of a rank: collectives wait it out and go on, and the report tells (B61)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.collectives.ranks import Ranks
+
+LOOP = """
+mesh = Mesh(store, rank, size, timeout=30, hold_time=args.get("hold"))
+g = group(30.0)
+import array
+a = array.array("d", [0.0] * 8192)
+def rounds(until):
+    slowest, ended, n, right = 0.0, 0.0, 0, True
+    go = array.array("d", [1.0])
+    while go[0]:
+        begin = time.monotonic()
+        a[:] = array.array("d", [rank + 1.0] * 8192)
+        g.all_reduce(a)
+        took = time.monotonic() - begin
+        if took > slowest: slowest, ended = took, time.monotonic()
+        right = right and set(a) == {size * (size + 1) / 2.0}
+        n += 1
+        go[0] = time.monotonic() < until  # rank 0 decides when it ends
+        g.broadcast(go, 0)
+    return dict(slowest=slowest, ended=ended, n=n, right=right)
+for _ in range(20): g.all_reduce(a)
+say(ready=True)
+expect("go")
+now = time.monotonic()
+if rank in args["cut"]:
+    span = dict(start=now + 0.3, stop=now + 0.3 + args["seconds"])
+    mesh.endpoint.impair([dict(down=True, plane=p, **span) for p in args["planes"]])
+back = now + 0.3 + args["seconds"]
+say(**rounds(back + 0.8), back=back)
+say(report=mesh.report().to_json(), text=mesh.report().text())
+mesh.close()
+"""
+
+
+def ride(**args: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    with Ranks(3, LOOP, **args) as ranks:
+        for r in range(3):
+            ranks.hear(r)
+        for r in range(3):
+            ranks.tell(r, "go")
+        return [ranks.hear(r) for r in range(3)], [ranks.hear(r)["report"] for r in range(3)]
+
+
+def test_one_plane_lost_costs_no_call() -> None:
+    found, reports = ride(cut=[1], planes=[2], seconds=1.0)
+    assert all(f["right"] for f in found)
+    assert max(f["slowest"] for f in found) < 0.8, found
+    kinds = {(i["kind"], i["plane"]) for i in reports[1]["incidents"]}
+    assert ("paths", 2) in kinds, reports[1]
+    assert all(r["failed"] == () or r["failed"] == [] for r in reports)
+
+
+def test_all_planes_of_a_rank_lost_for_a_second_and_on_at_once_when_the_first_returns() -> None:
+    found, reports = ride(cut=[1], planes=[0], seconds=1.0)
+    assert all(f["right"] for f in found)
+    assert max(f["slowest"] for f in found) > 0.9, found
+    assert max(f["ended"] - f["back"] for f in found) < 0.5 + 0.3, found
+    assert reports[1]["seconds_lost"] > 0.2, reports[1]
+    assert reports[1]["packets_resent"] > 0
+
+
+def test_the_hold_time_ends_the_patience_and_one_rank_is_named() -> None:
+    """Rank 1 is cut off: the others name it, and it names its own network."""
+    code = LOOP.replace(
+        "say(**rounds(back + 0.8), back=back)",
+        """
+try: rounds(back)
+except PeerError as error: say(error=str(error), took=time.monotonic() - now - 0.3)
+time.sleep(0.5)
+sys.exit(0)
+""",
+    )
+    with Ranks(3, code, cut=[1], planes=[0], seconds=60.0, hold=1.0) as ranks:
+        for r in range(3):
+            ranks.hear(r)
+        for r in range(3):
+            ranks.tell(r, "go")
+        found = [ranks.hear(r) for r in range(3)]
+    assert found[0]["error"] == found[2]["error"]
+    assert found[0]["error"].startswith("rank 1 "), found
+    assert found[1]["error"].startswith("rank 1 "), found
+    assert "hears no other rank on any plane" in found[1]["error"]
+    assert max(f["took"] for f in found) < 4.0
