@@ -22,7 +22,7 @@ from softmrc.torch_backend.work import PeerFailureError
 from softmrc.torch_backend.world import World, current
 
 if TYPE_CHECKING:
-    from softmrc.collectives import Report
+    from softmrc.collectives.report import Report
     from softmrc.endpoint import Endpoint
 
 __all__ = ["PeerFailureError", "endpoint", "monitored_barrier", "report"]

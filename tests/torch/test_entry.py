@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +103,14 @@ def test_where_autoload_is_off_an_import_registers_it() -> None:
 def test_without_a_process_group_the_report_says_what_to_do() -> None:
     done = _python("import softmrc.torch\nsoftmrc.torch.report()")
     assert 'call init_process_group("mrc") first' in done.stderr
+
+
+def test_field_b57_nothing_of_ours_is_linked_against_torch() -> None:
+    """B57: an extension built for one torch will not import in another. Ours knows no torch at all."""
+    import softmrc
+
+    directory = Path(softmrc.__file__).parent
+    for library in directory.glob("*.so"):
+        content = library.read_bytes()
+        for name in (b"libtorch", b"libc10", b"c10d", b"at6Tensor"):
+            assert name not in content, library

@@ -63,7 +63,7 @@ def mark(devices: Sequence[torch.device]) -> list[torch.cuda.Event]:
     events = []
     for device in devices:
         with torch.cuda.device(device):
-            event = torch.cuda.Event()
+            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             event.record(torch.cuda.current_stream(device))
         events.append(event)
     return events

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, cast
 
 import torch
 import torch.distributed as dist
@@ -43,7 +43,7 @@ def _call(
         self._keep(work)
         return work
 
-    return call
+    return cast(Callable[Concatenate[MrcProcessGroup, _P], MrcWork], call)
 
 
 class MrcProcessGroup(dist.ProcessGroup):
@@ -54,7 +54,7 @@ class MrcProcessGroup(dist.ProcessGroup):
     supports_coalescing = False
     supports_time_estimate = False
 
-    def __init__(self, store: dist.Store, member: Member, timeout: timedelta) -> None:
+    def __init__(self, store: Any, member: Member, timeout: timedelta) -> None:
         """Stand for this rank in a group.
 
         Args:
@@ -233,7 +233,7 @@ class MrcProcessGroup(dist.ProcessGroup):
                 f"did not pass it within {seconds:g} s"
             )
 
-    def get_group_store(self) -> dist.Store:
+    def get_group_store(self) -> Any:
         """Return torch's store of this group."""
         return self._store
 

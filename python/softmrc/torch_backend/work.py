@@ -142,7 +142,7 @@ class MrcWork(dist.Work):
         with self._lock:
             if self._future is not None:
                 return self._future
-            self._future = Future(devices=self._cuda) if self._cuda else Future()
+            self._future = Future(devices=list(self._cuda)) if self._cuda else Future()
             self._open_parts = len(self._parts)
             future = self._future
         if not self._parts:
