@@ -6,15 +6,20 @@ the lab when it runs.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-
 import typer
 
-__all__ = ["lab"]
+from softmrc.cli import (
+    lab_base,
+    lab_compare,
+    lab_export,
+    lab_fail,
+    lab_incast,
+    lab_map,
+    lab_paper,
+    lab_test,
+)
 
-# In the order of the help.
-_PARTS = ("base", "test", "fail", "incast", "map", "export", "compare", "paper", "soft")
+__all__ = ["lab"]
 
 lab = typer.Typer(
     add_completion=False,
@@ -34,6 +39,6 @@ lab = typer.Typer(
     Exit codes: 0 done, 1 failed or a check does not hold, 2 wrong use, 130 interrupted; exec: the program's own.
     """,
 )
-for _part in _PARTS:
-    if importlib.util.find_spec(f"softmrc.cli.lab_{_part}") is not None:
-        importlib.import_module(f"softmrc.cli.lab_{_part}").register(lab)
+# In the order of the help.
+for _part in (lab_base, lab_test, lab_fail, lab_incast, lab_map, lab_export, lab_compare, lab_paper):
+    _part.register(lab)
