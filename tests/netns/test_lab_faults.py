@@ -59,19 +59,20 @@ def full(lab_maker: Callable[..., Lab]) -> Lab:
     )
 
 
-@pytest.fixture(autouse=True)
-def _healed(full: Lab) -> Iterator[None]:
-    yield
-    faults.heal(full)
-    assert settled(full, HEALTHY[full.name]) == []
-
-
 HEALTHY: dict[str, Any] = {}
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _healthy(full: Lab) -> None:
+def _healthy(full: Lab) -> Iterator[None]:
     HEALTHY[full.name] = state(full)
+    yield
+    assert settled(full, HEALTHY[full.name]) == []
+
+
+@pytest.fixture(autouse=True)
+def _healed(full: Lab) -> Iterator[None]:
+    yield
+    faults.heal(full)
 
 
 def state(lab: Lab) -> dict[str, dict[str, Any]]:
