@@ -43,7 +43,7 @@ def _call(
         self._keep(work)
         return work
 
-    return cast(Callable[Concatenate[MrcProcessGroup, _P], MrcWork], call)
+    return cast("Callable[Concatenate[MrcProcessGroup, _P], MrcWork]", call)
 
 
 class MrcProcessGroup(dist.ProcessGroup):
