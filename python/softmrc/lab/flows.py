@@ -30,6 +30,7 @@ __all__ = ["BIN_MS", "Flow", "FlowResult", "Flows", "LinkWatch"]
 BIN_MS = 20
 _FIRST_PORT = 18800
 _PATIENCE = 25.0
+_LATE_S = 0.1
 _RUNNING = 0.05
 """Share of a port's rate at the receiver from which a flow counts as running."""
 
@@ -100,6 +101,7 @@ class Flows:
         self._nursery = nursery
         self._stack = ExitStack()
         self._clients: list[Child] = []
+        self._began = 0.0
         self._logs: list[Path] = []
 
     def __enter__(self) -> Flows:
@@ -136,6 +138,7 @@ class Flows:
             words += ["-b"] if flow.both else []
             self._clients.append(self._program(flow.source, _FIRST_PORT + i, words))
         self._await_running(before)
+        self._began = time.monotonic()
 
     def _program(self, host: str, port: int, words: Sequence[str]) -> Child:
         child = self._nursery.start(self.lab, host, "perf", "--port", str(port), "--json", *words)
@@ -152,6 +155,10 @@ class Flows:
             if any(not c.running for c in self._clients):
                 break  # its report says why
             time.sleep(0.02)
+
+    def send_all(self) -> None:
+        """Wait until they have sent for their time; what they still have to say needs a network that is whole."""
+        time.sleep(max(0.0, self._began + self.seconds + _LATE_S - time.monotonic()))
 
     def results(self) -> list[FlowResult]:
         """Wait for the end and return what came of each flow, in order.

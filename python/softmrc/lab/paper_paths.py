@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 
+from softmrc.errors import MrcError
 from softmrc.lab import faults
 from softmrc.lab.flows import Flow, FlowResult, LinkWatch
 from softmrc.lab.lab import Lab
@@ -52,7 +53,7 @@ def permutation(site: Site) -> Verdict:
                     ways = lab.paths(f"h{source}", f"h{sink}")
                     via = (lot.choice(ways).address,) if one_path else ()
                     flows.append(Flow(source=f"h{source}", sink=f"h{sink}", via=via))
-                rates = _shares(site, lab, flows, site.effort.hold + 1.0)
+                rates = _shares(site, lab, flows, site.effort.hold + 3.0)
                 (single if one_path else sprayed).extend(rates)
                 all_at_line += one_path and min(rates) >= 0.9
     clusters = sum(any(abs(r - 1 / n) <= 0.07 for n in (1, 2, 3, 4)) for r in single) / len(single)
@@ -78,6 +79,8 @@ def _shares(site: Site, lab: Lab, flows: Sequence[Flow], seconds: float) -> list
         results = running.results()
     begin = max(r.goodput.start for r in results) + 0.5
     end = min(r.goodput.end for r in results)
+    if end - begin < 1.0:
+        raise MrcError(f"flows ran together for {max(0.0, end - begin):.1f} s only: this machine is too busy")
     return [r.goodput.rate(begin, end) / line_rate(lab, r.row["pmtu"]) for r in results]
 
 
@@ -110,8 +113,9 @@ def _one_loss(site: Site, lab: Lab, loss: float, verdict: Verdict) -> str:
         victim = ups[sent.index(max(sent))]
         begin = time.monotonic()
         fault = faults.fail(lab, victim.name, loss=loss, direction="up")
-        (result,) = running.results()
+        running.send_all()
         faults.heal(lab, fault.number)
+        (result,) = running.results()
     end = result.goodput.end
     base = result.goodput.rate(*before)
     bad = result.ev_changes("assumed_bad", begin - 0.02)
@@ -261,8 +265,9 @@ def _hole(site: Site, lab: Lab) -> dict[str, float]:
         time.sleep(1.5)
         begin = time.monotonic()
         fault = faults.fail(lab, "p1.t1-1", silent=True)
-        (result,) = running.results()
+        running.send_all()
         faults.heal(lab, fault.number)
+        (result,) = running.results()
     # Probes are far smaller than a full packet a look.
     full = result.row["pmtu"] * 8
     busy = [
@@ -317,8 +322,9 @@ def _kill_reverse(site: Site, lab: Lab) -> dict[str, float]:
         victim = sent.index(max(sent))
         begin = time.monotonic()
         fault = faults.fail(lab, ups[victim].name, silent=True, direction="up")
-        (result,) = running.results()
+        running.send_all()
         faults.heal(lab, fault.number)
+        (result,) = running.results()
     level = 0.9 * sum(sent) * 8 / (before[1] - before[0])
     others = [w for i, w in enumerate(map(watch.rates, range(len(ups)))) if i != victim]
     taken = _first_at(others, begin, level)
