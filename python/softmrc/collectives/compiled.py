@@ -84,7 +84,7 @@ def _all_reduce(plan: Plan, call: Call) -> None:
             doubling.doubling_all_reduce(plan, part)
     elif _direct(plan, nbytes):
         owners.owners_all_reduce(plan, _even(plan, nbytes))
-    elif _doubles(plan) and plan.ranks <= table.halving_ranks:
+    elif _doubles(plan) and plan.ranks <= table.halving_ranks and nbytes <= table.halving_max:
         halving.halving_all_reduce(plan, nbytes)
     else:
         rings.ring_all_reduce(plan, _even(plan, nbytes))

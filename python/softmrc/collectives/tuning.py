@@ -45,7 +45,10 @@ class Tuning:
     """Reductions of more bytes go round a ring, or by halving, from three ranks on: fewer pairs are busy at once."""
 
     halving_ranks: int = 64
-    """all_reduce: up to this many ranks halving and doubling instead of a ring, where they are a power of two."""
+    """all_reduce among 4, 8, 16... ranks: up to this many halving and doubling instead of a ring."""
+
+    halving_max: int = 2 * 1024 * 1024
+    """The same: up to this many bytes."""
 
     chunk: int = 1024 * 1024
     """Messages of long pieces, so that sending, reducing and handing on overlap."""
@@ -57,7 +60,7 @@ class Tuning:
     """Pieces are cut into at most this many messages, as far as `chunk_max` allows."""
 
     window: int = 2
-    """Messages under way towards a landing zone of a reduction."""
+    """Messages under way towards a landing zone of a reduction; twice as many in a ring."""
 
     flat_ranks: int = 4
     """broadcast: up to this many ranks the root sends small data to each itself; beyond, a binomial tree."""
@@ -74,7 +77,14 @@ class Tuning:
         ):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} {getattr(self, name)} is below 1")
-        sizes = (self.eager_max, self.exchange_max, self.doubling_min, self.doubling_max, self.direct_max)
+        sizes = (
+            self.eager_max,
+            self.exchange_max,
+            self.doubling_min,
+            self.doubling_max,
+            self.direct_max,
+            self.halving_max,
+        )
         if self.chunk_max < self.chunk or min(sizes) < 0:
             raise UsageError("chunk_max must not be below chunk, and no size negative")
 

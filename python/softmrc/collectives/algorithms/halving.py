@@ -2,8 +2,11 @@
 
 In each round of the first half a rank keeps one half of its range, sends the other to its peer and combines what the
 peer sends of the kept one; then the rounds run backwards, and ranges grow together again. As many bytes as a ring, in
-fewer rounds, and each rank has one peer at a time. Chunks of a later round start as soon as those they are made of are
-there. Combined pairwise, in an order that the ranks alone fix.
+fewer rounds, and each rank has one peer at a time. Combined pairwise, in an order that the ranks alone fix.
+
+Long buffers go in segments of two chunks, each with all its rounds, so that what was just combined is handed on while
+it is in the cache. The second half of a segment comes after the first half of the next ones, as many as there are
+landing zones, so that there is always something to do.
 """
 
 from __future__ import annotations
@@ -16,21 +19,28 @@ from softmrc.collectives.program import Place
 
 __all__ = ["halving_all_reduce"]
 
+_SLACK = 128
+"""Bytes by which a half may be longer than the other, and halves of halves."""
+
+_Deps = tuple[int, ...]
+
 
 @dataclass(slots=True)
 class _Ready:
-    """Which steps make which bytes of a buffer ready."""
+    """Which steps make which bytes of a segment ready."""
 
-    parts: list[tuple[int, int, tuple[int, ...]]] = field(default_factory=list)
+    parts: list[tuple[Piece, _Deps]] = field(default_factory=list)
 
-    def note(self, piece: Piece, steps: tuple[int, ...]) -> None:
+    def note(self, piece: Piece, steps: _Deps) -> None:
         """These bytes are ready after these steps."""
-        self.parts.append((piece.off, piece.off + piece.len, steps))
+        self.parts.append((piece, steps))
 
-    def of(self, piece: Piece) -> tuple[int, ...]:
+    def of(self, piece: Piece) -> _Deps:
         """The steps after which all these bytes are ready."""
-        end = piece.off + piece.len
-        found = {step for low, high, steps in self.parts if low < end and piece.off < high for step in steps}
+        found: set[int] = set()
+        for part, steps in self.parts:
+            if part.off < piece.off + piece.len and piece.off < part.off + part.len:
+                found.update(steps)
         return tuple(sorted(found))
 
 
@@ -40,106 +50,102 @@ class _Round:
     kept: Piece
     given: Piece
     eager: bool
-    size: int
     landing: Place
+
+
+class _Halving:
+    """One rank's steps."""
+
+    def __init__(self, plan: Plan, nbytes: int) -> None:
+        """Take landing zones first: they lie alike on all ranks."""
+        self.plan = plan
+        self.size = plan.message(nbytes // 2)
+        self.segments = list(cut(Piece(0, nbytes), 2 * self.size, plan.dtype.size))
+        # By zone and round: room for the halves, quarters and so on of one segment.
+        rounds = range(plan.ranks.bit_length() - 1)
+        self.zones = [
+            [plan.steps.scratch((self.size >> number) + _SLACK) for number in rounds]
+            for _ in range(min(plan.table.window, len(self.segments)))
+        ]
+        self.freed: dict[tuple[int, int], _Deps] = {}
+        self.source, self.ready = plan.premultiplied(plan.input, plan.output, nbytes)
+        self.moves = not plan.in_place and self.source != plan.output
+
+    def run(self) -> None:
+        """Write the steps."""
+        ahead = len(self.zones)
+        halved = [self._halve(index) for index in range(ahead)]
+        for index in range(len(self.segments)):
+            self._double(index, *halved[index])
+            if index + ahead < len(self.segments):
+                halved.append(self._halve(index + ahead))
+
+    def _rounds(self, index: int) -> list[_Round]:
+        """The rounds of a segment."""
+        plan, held = self.plan, self.segments[index]
+        zone = self.zones[index % len(self.zones)]
+        rounds: list[_Round] = []
+        distance = plan.ranks // 2
+        while distance:
+            low, high = (Piece(held.off + part.off, part.len) for part in split(held.len, 2, plan.dtype.size))
+            kept, given = (high, low) if plan.rank & distance else (low, high)
+            longest = max(low.len, high.len)
+            landing = zone[len(rounds)]
+            rounds.append(_Round(plan.rank ^ distance, kept, given, plan.is_eager(longest), landing))
+            held = kept
+            distance //= 2
+        return rounds
+
+    def _halve(self, index: int) -> tuple[list[_Round], _Ready]:
+        """The first half of the rounds of a segment; what is ready afterwards."""
+        plan, rounds, source = self.plan, self._rounds(index), self.source
+        ready = _Ready([(self.segments[index], self.ready)])
+        for number, each in enumerate(rounds):
+            moves = self.moves and number == 0
+            # The zone is free once the peer has handed on the segment that landed there before.
+            free = self.freed.get((index - len(self.zones), number), ())
+            for part in self._cut(each.given, each.eager):
+                there = each.landing.at(part.off - each.given.off)
+                deps = (*ready.of(part), *(() if each.eager else free))
+                plan.steps.send(each.peer, source.at(part.off), there, part.len, deps, eager=each.eager)
+            made = _Ready()
+            for part in self._cut(each.kept, each.eager):
+                made.note(part, self._combine(each, part, source, ready.of(part), moves))
+            ready, source = made, plan.output
+        kept = rounds[-1].kept
+        done = plan.averaged(plan.output.at(kept.off), kept.len, ready.of(kept)) if kept.len else ()
+        return rounds, _Ready([(kept, done)])
+
+    def _combine(self, each: _Round, part: Piece, source: Place, deps: _Deps, moves: bool) -> _Deps:
+        """Part of the kept half arrives and is combined into the output."""
+        steps, acc = self.plan.steps, self.plan.output.at(part.off)
+        if moves:
+            deps = (steps.copy(source.at(part.off), acc, part.len, deps),)
+        if each.eager:
+            return (steps.recv(each.peer, acc, part.len, deps, eager=True, reduce=True),)
+        slot = each.landing.at(part.off - each.kept.off)
+        came = steps.recv(each.peer, slot, part.len, eager=False)
+        return (steps.reduce(slot, acc, part.len, (*deps, came)),)
+
+    def _double(self, index: int, rounds: list[_Round], ready: _Ready) -> None:
+        """The second half: give what is ready, get the rest."""
+        plan = self.plan
+        for number in reversed(range(len(rounds))):
+            each = rounds[number]
+            for part in self._cut(each.kept, each.eager):
+                place = plan.output.at(part.off)
+                plan.steps.send(each.peer, place, place, part.len, ready.of(part), eager=each.eager)
+            came = []
+            for part in self._cut(each.given, each.eager):
+                place = plan.output.at(part.off)
+                came.append(plan.steps.recv(each.peer, place, part.len, eager=each.eager))
+                ready.note(part, (came[-1],))
+            self.freed[index, number] = tuple(came)
+
+    def _cut(self, piece: Piece, eager: bool) -> list[Piece]:
+        return list(cut(piece, self.plan.message(0) if eager else self.size, self.plan.dtype.size))
 
 
 def halving_all_reduce(plan: Plan, nbytes: int) -> None:
     """all_reduce among a power of two of ranks, at least 2."""
-    rounds = _rounds(plan, nbytes)
-    own, ready = plan.premultiplied(plan.input, plan.output, nbytes)
-    in_place = plan.in_place or own == plan.output
-    there = _Ready()
-    there.note(Piece(0, nbytes), ready)
-    for number, each in enumerate(rounds):
-        first = number == 0 and not in_place
-        there = _halve(plan, each, own if first else plan.output, there, copies=first)
-    kept = rounds[-1].kept
-    if kept.len:
-        done = plan.averaged(plan.output.at(kept.off), kept.len, there.of(kept))
-        if done != there.of(kept):
-            there = _Ready([(kept.off, kept.off + kept.len, done)])
-    for each in reversed(rounds):
-        _double(plan, each, there)
-
-
-def _rounds(plan: Plan, nbytes: int) -> list[_Round]:
-    rounds = []
-    held = Piece(0, nbytes)
-    distance = plan.ranks // 2
-    while distance:
-        low, high = (Piece(held.off + part.off, part.len) for part in split(held.len, 2, plan.dtype.size))
-        upper = bool(plan.rank & distance)
-        kept, given = (high, low) if upper else (low, high)
-        longest = max(low.len, high.len)
-        eager, size = plan.is_eager(longest), plan.message(longest)
-        landing = plan.steps.scratch(0 if eager else size * plan.table.window)
-        rounds.append(_Round(plan.rank ^ distance, kept, given, eager, size, landing))
-        held = kept
-        distance //= 2
-    return rounds
-
-
-def _halve(plan: Plan, each: _Round, source: Place, ready: _Ready, *, copies: bool) -> _Ready:
-    """Give one half away, combine the other; returns what is ready of it.
-
-    Args:
-        plan: where the steps go.
-        each: the round.
-        source: this rank's elements so far, the whole buffer.
-        ready: of them.
-        copies: they are not in the output yet.
-    """
-    steps, peer, window = plan.steps, each.peer, plan.table.window
-    given = list(cut(each.given, each.size, plan.dtype.size))
-    kept = list(cut(each.kept, each.size, plan.dtype.size))
-    made = _Ready()
-    if each.eager:
-        for chunk in given:
-            steps.send(peer, source.at(chunk.off), plan.output, chunk.len, ready.of(chunk), eager=True)
-        for chunk in kept:
-            acc, deps = plan.output.at(chunk.off), ready.of(chunk)
-            if copies:
-                deps = (steps.copy(source.at(chunk.off), acc, chunk.len, deps),)
-            made.note(chunk, (steps.recv(peer, acc, chunk.len, deps, eager=True, reduce=True),))
-        return made
-    arrived: dict[int, int] = {}
-    credit: dict[int, int] = {}
-
-    def send_and_expect(index: int) -> None:
-        if index < len(given):
-            chunk, free = given[index], index - window
-            deps = ready.of(chunk) if free < 0 else (*ready.of(chunk), credit[free])
-            slot = each.landing.at(index % window * each.size)
-            steps.send(peer, source.at(chunk.off), slot, chunk.len, deps, eager=False)
-        if index < len(kept):
-            slot = each.landing.at(index % window * each.size)
-            arrived[index] = steps.recv(peer, slot, kept[index].len, eager=False)
-
-    for index in range(window):
-        send_and_expect(index)
-    for index in range(max(len(kept), len(given))):
-        if index < len(kept):
-            chunk = kept[index]
-            acc, deps = plan.output.at(chunk.off), ready.of(chunk)
-            if copies:
-                deps = (steps.copy(source.at(chunk.off), acc, chunk.len, deps),)
-            slot = each.landing.at(index % window * each.size)
-            done = (steps.reduce(slot, acc, chunk.len, (*deps, arrived[index])),)
-            made.note(chunk, done)
-            if index + window < len(kept):
-                steps.signal(peer, done)
-        if index + window < len(given):
-            credit[index] = steps.await_signal(peer)
-        send_and_expect(index + window)
-    return made
-
-
-def _double(plan: Plan, each: _Round, ready: _Ready) -> None:
-    """Give what is ready of the kept half, get the other; notes it in `ready`."""
-    for chunk in cut(each.kept, each.size, plan.dtype.size):
-        place = plan.output.at(chunk.off)
-        plan.steps.send(each.peer, place, place, chunk.len, ready.of(chunk), eager=each.eager)
-    for chunk in cut(each.given, each.size, plan.dtype.size):
-        place = plan.output.at(chunk.off)
-        ready.note(chunk, (plan.steps.recv(each.peer, place, chunk.len, eager=each.eager),))
+    _Halving(plan, nbytes).run()

@@ -3,7 +3,7 @@
 Each rank talks to two others only. A piece is combined in ring order, beginning with the rank behind its owner, and
 ends at its owner; so the order depends on the piece alone. Partial sums land in a window of slots, are combined with
 the own elements in place there, and go on from there; an empty message says that a slot is free. Chunks go round in
-groups of half a window: more would wait for slots that only their own going on can free.
+groups, with two groups of slots: more would wait for slots that only their own going on can free.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Scatter:
         self.size = plan.message(longest)
         self.pieces = pieces
         self.chunks = [list(cut(piece, self.size, plan.dtype.size)) for piece in pieces]
-        self.group = max(plan.table.window // 2, 1)
+        self.group = plan.table.window
         self.window = 2 * self.group
         plan.steps.scratch(self.window * self.size)
         self.right = (plan.rank + 1) % plan.ranks
