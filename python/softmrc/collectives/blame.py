@@ -106,10 +106,14 @@ class Blame:
         return PeerError(text)
 
     def condemn(self, state: GroupState, text: str) -> PeerError:
-        """Break the group on all members with a text of the caller's; an earlier verdict stays."""
-        self._hub.call_soon(lambda: self._pronounce(state, text))
-        with state.changed:
-            state.changed.wait_for(lambda: state.broken is not None, _patience(state))
+        """Break the group on all members with a text of the caller's; an earlier verdict stays.
+
+        Of several texts the one that reaches the lowest living member first counts on all of them.
+        """
+        self._hub.call_soon(lambda: self._propose(state, text))
+        if not self._hub.here:
+            with state.changed:
+                state.changed.wait_for(lambda: state.broken is not None, 2.5 * _patience(state))
         return state.error() or PeerError(text)
 
     # --- endpoint's thread ----------------------------------------------------------------------------------
@@ -154,10 +158,22 @@ class Blame:
             elif kind == "report" and (mine := self._rounds.get(key)) is not None and state is not None:
                 mine.reports[rank] = Report.from_json(message)
                 self._conclude_early(state, mine)
+            elif kind == "condemn" and state is not None:
+                self._propose(state, str(message["text"])[:_MAX_TEXT])
             elif kind == "verdict":
                 self._on_verdict_told(key, state, str(message["text"])[:_MAX_TEXT])
         except (ValueError, TypeError, KeyError, AttributeError):
             _log.warning("rank %d sent a malformed question or verdict", rank)
+
+    def _propose(self, state: GroupState, text: str) -> None:
+        """Have a text pronounced by the lowest living member; by this end when that says nothing."""
+        gone = self._ended()
+        arbiter = min(r for r in state.ranks if r == self._rank or r not in gone)
+        if arbiter == self._rank:
+            self._pronounce(state, text)
+            return
+        self._peers.tell([arbiter], _CHANNEL, _pack({"t": "condemn", "g": state.key, "text": text}))
+        self._hub.call_later(_patience(state), lambda: self._pronounce(state, text))
 
     def _on_ask(self, rank: int, key: str, state: GroupState | None, its: Report) -> None:
         if state is not None and state.broken is not None:

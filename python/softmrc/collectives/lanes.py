@@ -29,6 +29,8 @@ __all__ = ["Lane", "Lanes"]
 _CHANNEL = b"L"
 _WORK = 256
 _MAX_WIMM = 128
+_SACK_BYTES = 128 * 1024
+"""Fewer acknowledgements than usual: lanes carry bulk, and on slow links a timer acknowledges anyway."""
 _MAX_EARLY = 65536
 
 
@@ -194,7 +196,7 @@ class Lanes:
         try:
             its_end = QpOffer.from_json(offer)
             memory = {str(k): int(v) for k, v in offer["mem"].items()}
-            ways = conn.open_beside(lane.qp, lane.psn, its_end, max_wimm=_MAX_WIMM)
+            ways = conn.open_beside(lane.qp, lane.psn, its_end, max_wimm=_MAX_WIMM, sack_bytes=_SACK_BYTES)
             lane.path_names = ways.names
             conn.companions.add(lane.qp)
             lane.number = int(self.runner.add_lane(lane.qp.qp_num, lane.memory, memory))

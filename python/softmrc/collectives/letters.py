@@ -51,7 +51,7 @@ def memory_of(buffer: Any, writable: bool) -> Memory:
         raise UsageError("the memory is not contiguous; copy it first")
     if writable and view.readonly:
         raise UsageError("the memory is read-only: nothing can be received into it")
-    flat = view.cast("B") if view.nbytes else memoryview(b"")
+    flat = view.cast("B") if view.nbytes else memoryview(bytearray())
     return Memory(flat, buffer)
 
 
@@ -59,7 +59,7 @@ def _at(address: int, nbytes: int, keep: object) -> Memory:
     if nbytes < 0 or (nbytes and not address):
         raise UsageError(f"no memory: {nbytes} bytes at address {address}")
     if nbytes == 0:
-        return Memory(memoryview(b""), keep)
+        return Memory(memoryview(bytearray()), keep)
     array = (ctypes.c_char * nbytes).from_address(address)
     return Memory(memoryview(array).cast("B"), (array, keep))
 

@@ -300,9 +300,13 @@ class P2P:
                 self._peers.tell([found.rank], _CHANNEL, _REFUSE.pack(_REFUSED, found.number, memory.nbytes))
             done.append(lambda: letter.finish(PeerError(text)))
         elif found.data is not None:
-            if found.data:
+            try:
                 memory.view[:] = found.data
-            done.append(letter.finish)
+            except (TypeError, ValueError) as error:  # whoever owns the memory has changed it meanwhile
+                refused = UsageError(f"{letter.what}: {error}")
+                done.append(lambda: letter.finish(refused))
+            else:
+                done.append(letter.finish)
         else:
             self._open(letter, memory, found, done)
 

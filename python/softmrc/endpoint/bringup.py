@@ -34,6 +34,7 @@ def receive_on(
     max_wimm: int,
     is_mail: bool = False,
     ways: Ways | None = None,
+    sack_bytes: int | None = None,
 ) -> None:
     """RESET to RTR: from here on the peer's packets are accepted.
 
@@ -47,6 +48,7 @@ def receive_on(
         max_wimm: immediates in flight that this end accepts.
         is_mail: little traffic, whose paths are to be used in turn: they show which planes carry it.
         ways: drawn by `draw_ways`; None: they are drawn here. Queue pairs to one peer should share them.
+        sack_bytes: what the peer may have sent before it is acknowledged, bytes; None: the engine's choice.
     """
     knobs = ep.knobs
     remote = {p.number: p for p in peer.planes}
@@ -80,6 +82,7 @@ def receive_on(
             base_rtt_ns=int(base_rtt * 1e9),
             delay_mark_ns=int(knobs.delay_mark * 1e9),
             max_cwnd=max_cwnd,
+            sack_bytes=sack_bytes,
         ),
     )
 

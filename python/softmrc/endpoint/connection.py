@@ -72,7 +72,9 @@ class Connection(Link):
         """Payload bytes of a full packet."""
         return self._pmtu
 
-    def open_beside(self, qp: QP, psn: int, its_end: QpOffer, *, max_wimm: int) -> Ways:
+    def open_beside(
+        self, qp: QP, psn: int, its_end: QpOffer, *, max_wimm: int, sack_bytes: int | None = None
+    ) -> Ways:
         """Bring a further queue pair up that takes the planes, packet size and knobs of this connection.
 
         Args:
@@ -80,12 +82,23 @@ class Connection(Link):
             psn: its first PSN, as the peer was told.
             its_end: number and first PSN of the queue pair at the peer.
             max_wimm: immediates in flight, each way.
+            sack_bytes: see `receive_on`.
 
         Returns:
             The ways of its EVs through the fabric, where one is known.
         """
         ways = draw_ways(self._ep, self._offer, self._pairs)
-        receive_on(self._ep, qp, its_end, self._offer, self._pairs, self._pmtu, max_wimm=max_wimm, ways=ways)
+        receive_on(
+            self._ep,
+            qp,
+            its_end,
+            self._offer,
+            self._pairs,
+            self._pmtu,
+            max_wimm=max_wimm,
+            ways=ways,
+            sack_bytes=sack_bytes,
+        )
         send_on(self._ep, qp, psn, self._offer, max_wimm=max_wimm)
         return ways
 
