@@ -30,8 +30,9 @@ struct PyProgram {
 };
 
 void make_program(PyProgram* self, uint32_t dtype, uint32_t op, uint32_t ranks, uint64_t scratch_bytes,
-                  const std::vector<RawStep>& steps, std::vector<uint64_t> prints) {
-  coll::ProgramSpec spec{dtype, op, ranks, scratch_bytes, {}, {}, std::move(prints)};
+                  const std::vector<RawStep>& steps, std::vector<uint64_t> prints,
+                  std::vector<uint64_t> bases) {
+  coll::ProgramSpec spec{dtype, op, ranks, scratch_bytes, {}, {}, std::move(prints), std::move(bases)};
   spec.steps.reserve(steps.size());
   spec.deps.reserve(steps.size());
   for (const RawStep& raw : steps) {
@@ -392,6 +393,7 @@ void bind_coll(nb::module_& m) {
                         "A collective as one rank sees it: steps with dependencies, checked.")
       .def("__init__", &make_program, nb::arg("dtype"), nb::arg("op"), nb::arg("ranks"),
            nb::arg("scratch_bytes"), nb::arg("steps"), nb::arg("prints") = std::vector<uint64_t>{},
+           nb::arg("bases") = std::vector<uint64_t>{},
            "steps: [(kind, peer, src_buf, src_off, dst_buf, dst_off, nbytes, flags, deps)]")
       .def_prop_ro("input_bytes", [](const PyProgram& p) { return p.program->input_bytes(); })
       .def_prop_ro("output_bytes", [](const PyProgram& p) { return p.program->output_bytes(); });

@@ -40,6 +40,8 @@ NB_MODULE(_core, m) {
   m.doc() = "The softmrc engine, its UDP driver and its wire codec.";
   nb::set_leak_warnings(true);  // a report at exit fails the test run
   nb::register_exception_translator(translate);
+  // A forked child keeps its parent's objects for ever, on purpose.
+  m.def("set_leak_warnings", [](bool on) { nb::set_leak_warnings(on); }, nb::arg("on"));
   bind_wire(m);
   bind_ev(m);
   bind_cc(m);

@@ -48,6 +48,10 @@ bool Program::take(ProgramSpec& spec, std::string& why) {
   if (spec.scratch_bytes > kMaxOffset) return no("the scratch memory is too large");
   if (!spec.prints.empty() && spec.prints.size() != spec.ranks)
     return no("prints: one for each rank, or none");
+  if (!spec.bases.empty() && spec.bases.size() != spec.ranks) return no("bases: one for each rank, or none");
+  for (const uint64_t base : spec.bases) {
+    if (base > kMaxOffset) return no("a base is too large");
+  }
   dtype_ = static_cast<DType>(spec.dtype);
   op_ = static_cast<Op>(spec.op);
   ranks_ = spec.ranks;
@@ -59,6 +63,7 @@ bool Program::take(ProgramSpec& spec, std::string& why) {
   }
   steps_ = std::move(spec.steps);
   prints_ = std::move(spec.prints);
+  bases_ = std::move(spec.bases);
   return true;
 }
 

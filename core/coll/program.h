@@ -19,6 +19,9 @@ struct ProgramSpec {
   // What each rank must expect of this call, by rank: sent along and compared there. Empty: nothing is
   // compared.
   std::vector<uint64_t> prints;
+  // By rank: where in our output the offsets of its SENDs begin. Empty: at its start. For calls whose senders
+  // cannot know the layout at their receivers.
+  std::vector<uint64_t> bases;
 };
 
 class Program {
@@ -69,6 +72,7 @@ class Program {
     return {next_.data() + next_at_[step], next_.data() + next_at_[step + 1]};
   }
   [[nodiscard]] uint64_t print(uint32_t rank) const { return prints_.empty() ? 0 : prints_[rank]; }
+  [[nodiscard]] uint64_t base(uint32_t rank) const { return bases_.empty() ? 0 : bases_[rank]; }
 
  private:
   Program() = default;
@@ -87,7 +91,7 @@ class Program {
   std::vector<Step> steps_;
   std::vector<Peer> peers_;
   std::vector<uint32_t> peer_of_, message_of_, by_rank_, waits_, roots_, next_at_, next_;
-  std::vector<uint64_t> prints_;
+  std::vector<uint64_t> prints_, bases_;
 };
 
 }  // namespace mrc::coll

@@ -110,8 +110,10 @@ bool Runner::Impl::announce(Endpoint& e, Instant now, Lane& l, Job& j) {
   a.print = j.program->print(l.rank);
   for (size_t b = 0; b < a.addr.size(); ++b) {
     if (j.buf[b].write_key == 0) continue;
-    a.addr[b] = j.buf[b].addr;
-    a.bytes[b] = j.buf[b].bytes;
+    const uint64_t base = b == static_cast<size_t>(Buf::output) ? j.program->base(l.rank) : 0;
+    if (base >= j.buf[b].bytes) continue;
+    a.addr[b] = j.buf[b].addr + base;
+    a.bytes[b] = j.buf[b].bytes - base;
     a.rkey[b] = j.buf[b].write_key;
   }
   // An entry is used again when the job of its last use is over, so the peer has read it.

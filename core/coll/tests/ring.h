@@ -156,6 +156,10 @@ class Writer {
     spec_.prints = std::move(p);
     return *this;
   }
+  Writer& bases(std::vector<uint64_t> b) {
+    spec_.bases = std::move(b);
+    return *this;
+  }
   std::shared_ptr<const Program> done() {
     std::string why;
     auto p = Program::compile(spec_, why);

@@ -196,3 +196,19 @@ TEST_CASE("queue pairs with room for few work requests only slow things down") {
   REQUIRE(b.run(1));
   CHECK(d.right());
 }
+
+TEST_CASE("where a sender cannot know the layout, its offsets begin at its base in the receiver's output") {
+  Bench b;
+  std::array<std::vector<int32_t>, 2> in{std::vector<int32_t>{1, 2, 3, 4}, std::vector<int32_t>{5, 6, 7, 8}};
+  std::vector<int32_t> out0(12), out1(12);
+  for (const uint32_t s : {0u, 1u}) {
+    Writer w(DType::i32);
+    w.add({Kind::send, 0, Buf::input, Buf::output, 1 - s, 0, 0, 16});
+    w.add({Kind::recv, 0, Buf::input, Buf::output, 1 - s, 0, 4 * (5 + s), 16});
+    const std::vector<uint64_t> base(2, uint64_t{4} * (5 + s));
+    REQUIRE(b.submit(s, w.bases(base).done(), in[s], s == 0 ? out0 : out1).ok());
+  }
+  REQUIRE(b.run(1));
+  CHECK(out0 == (std::vector<int32_t>{0, 0, 0, 0, 0, 5, 6, 7, 8, 0, 0, 0}));
+  CHECK(out1 == (std::vector<int32_t>{0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0}));
+}
