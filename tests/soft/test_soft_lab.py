@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,13 @@ from softmrc.lab.soft_port import SoftSocket
 from softmrc.srv6 import FabricFile
 
 from .conftest import Host, Joined, wait_for
+
+
+@pytest.fixture(autouse=True)
+def _quiet(lab: SoftLab) -> Iterator[None]:
+    """End the programs of a test, so that the next one has the lab to itself."""
+    yield
+    lab.close()
 
 
 def test_every_path_arrives_and_passes_the_switches_it_names(lab: SoftLab) -> None:
@@ -69,7 +76,10 @@ def test_b46_a_fault_of_any_part_is_survived_and_healing_restores_everything(
     before = lab.snapshot()
     joined = Joined(lab, "h0", "h3", hold_time=20.0)
     stream = joined.a.ask("stream", joined.conn)
-    moved = lambda: int(joined.a.ask("moved", stream)["bytes"])  # noqa: E731
+
+    def moved() -> int:
+        return int(joined.a.ask("moved", stream)["bytes"])
+
     assert wait_for(lambda: moved() > 0)
     fail(lab, target)
     assert lab.snapshot() != before
@@ -131,6 +141,7 @@ def test_a_recording_is_a_pcap_of_ipv6_packets(lab: SoftLab, tmp_path: Path) -> 
     length = struct.unpack_from("<IIII", data, 24)[2]
     assert data[40] >> 4 == 6
     assert data[40 : 40 + length].endswith(b"hello")
+    assert lab.capture("h0.p1", file, seconds=0.01) == 0
     with pytest.raises(UsageError, match="no link"):
         lab.start_recording("h9.p1", file)
     with pytest.raises(UsageError, match="No such file"):

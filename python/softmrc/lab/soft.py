@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
@@ -187,6 +188,27 @@ class SoftLab(Lab):
         """
         self.start_recording(link, file)
         return self.state.helpers[0].pid
+
+    def capture(self, link: str, file: File, *, seconds: float | None = None, snap: int = 0) -> int:
+        """Record until interrupted or for so long; returns the number of packets.
+
+        Raises:
+            UsageError: no link of that name, the file cannot be written, or `snap`: packets are kept whole here.
+        """
+        if snap:
+            raise UsageError("snap: the user-space switch keeps packets whole; leave it out")
+        before = self._entered(link)
+        self.start_recording(link, file)
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                threading.Event().wait(seconds)
+        finally:
+            self.stop_recording(file)
+        return self._entered(link) - before
+
+    def _entered(self, link: str) -> int:
+        ways = ask(self.name, "counters")["ports"].get(link, {})
+        return sum(int(way["tx_packets"]) for way in ways.values())
 
     def start_recording(self, link: str, file: File) -> None:
         """Begin to write a link's packets to a pcap file (IPv6 packets without Ethernet)."""
