@@ -2,7 +2,8 @@
 
 Decides who asks, who decides and when; who is to blame is `cause.py`'s. Messages go over the connections between
 ranks, not over a store, so that it does not matter who served that. Of several that ask at about the same time the
-lowest rank decides; a member that hears no verdict decides for itself, within a tenth of the group's timeout. The
+lowest rank decides, and every text is pronounced by the lowest member that answers, so that there is one; a member that
+hears no verdict pronounces its own, within a tenth of the group's timeout. The
 engine of a rank acknowledges the question even when its program is busy; nothing acknowledges it for a stopped one.
 Everything but `verdict` and `condemn` runs on the endpoint's thread.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,10 +166,11 @@ class Blame:
         except (ValueError, TypeError, KeyError, AttributeError):
             _log.warning("rank %d sent a malformed question or verdict", rank)
 
-    def _propose(self, state: GroupState, text: str) -> None:
-        """Have a text pronounced by the lowest living member; by this end when that says nothing."""
+    def _propose(self, state: GroupState, text: str, answering: Iterable[int] | None = None) -> None:
+        """Have a text pronounced by the lowest member that answers; by this end when that says nothing."""
         gone = self._ended()
-        arbiter = min(r for r in state.ranks if r == self._rank or r not in gone)
+        among = state.ranks if answering is None else answering
+        arbiter = min({self._rank, *(r for r in among if r in state.ranks and r not in gone)})
         if arbiter == self._rank:
             self._pronounce(state, text)
             return
@@ -219,16 +221,12 @@ class Blame:
         silent = {r: c.silent_for for r, c in self._peers.all().items()}
         what = mine.trouble.what or (f"{state.last[0]} (number {state.count})" if state.busy() else "")
         acked = frozenset(r for r, t in mine.asked.items() if t.done() and t.exception() is None)
-        self._pronounce(
-            state,
-            judge(
-                Evidence(
-                    members=state.ranks, me=self._rank, what=what, waited=mine.trouble.waited,
-                    reports=mine.reports, acked=acked, silent_for=silent, failed=mine.trouble.failed,
-                    name=self._name, planes=self._planes, together=_finished(state),
-                )
-            ),
+        evidence = Evidence(
+            members=state.ranks, me=self._rank, what=what, waited=mine.trouble.waited, reports=mine.reports,
+            acked=acked, silent_for=silent, failed=mine.trouble.failed, name=self._name, planes=self._planes,
+            together=_finished(state),
         )  # fmt: skip
+        self._propose(state, judge(evidence), mine.reports)
 
     def _pronounce(self, state: GroupState, text: str) -> None:
         if state.broken is not None:
