@@ -26,6 +26,7 @@ using wire::GatewayVerb;
 namespace {
 
 constexpr uint16_t kFirstFree = 49'152;
+constexpr size_t kErrorTries = 8;
 
 struct Arrival {
   size_t segment = 0;       // length of the datagrams of a run; 0: one datagram
@@ -102,7 +103,6 @@ int HostPort::open(uint32_t address, int rcvbuf) {
 
 bool HostPort::receive(Inbox& inbox, Instant now, int64_t clock_offset_ns) {
   const int n = recvmmsg(fd(), inbox.rewind(), Inbox::kMessages, MSG_DONTWAIT, nullptr);
-  if (n < 0 && errno != EAGAIN) read_errors();
   for (int i = 0; i < n; ++i) {
     const auto k = static_cast<size_t>(i);
     const base::ByteView all = inbox.bytes(k);
@@ -223,10 +223,14 @@ void HostPort::read_errors() {
   }
 }
 
-void HostPort::answer(const sockaddr_in& to, const GatewayMessage& m) {
+void HostPort::answer(const sockaddr_in& to, const GatewayMessage& m) const {
   std::array<uint8_t, wire::kGatewayMessageBytes> b{};
   wire::emit_gateway_message(m, b.data());
-  sendto(fd(), b.data(), b.size(), MSG_NOSIGNAL | MSG_DONTWAIT, plain(to), sizeof to);
+  // The error of another process, gone since, is told now; this one is none the worse for it.
+  for (size_t tries = 0; tries < kErrorTries; ++tries) {
+    if (sendto(fd(), b.data(), b.size(), MSG_NOSIGNAL | MSG_DONTWAIT, plain(to), sizeof to) >= 0) return;
+    if (errno != ECONNREFUSED) return;
+  }
 }
 
 void HostPort::tell_link() {
@@ -277,7 +281,7 @@ size_t HostPort::run_from(size_t first, mmsghdr& header, RunControl& control) {
 }
 
 void HostPort::flush() {
-  constexpr size_t kBatch = 32, kTries = 8;
+  constexpr size_t kBatch = 32;
   std::array<mmsghdr, kBatch> headers{};
   std::array<RunControl, kBatch> control{};
   parts_.resize(out_.size());
@@ -292,7 +296,7 @@ void HostPort::flush() {
         continue;
       }
       // An error of an earlier packet, told now; these are as good as before.
-      if (errno == ECONNREFUSED && tries++ < kTries) {
+      if (errno == ECONNREFUSED && tries++ < kErrorTries) {
         read_errors();
         continue;
       }

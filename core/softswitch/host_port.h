@@ -79,6 +79,8 @@ class HostPort {
   // For a process of this host. Goes out with flush(), after which the frame is given back.
   void deliver(FrameId frame);
   void flush();
+  // Forgets the processes of which the kernel says that they are gone.
+  void read_errors();
   // Asks the processes for patience when what they have sent keeps the uplink busy for long.
   void slow_down(base::Instant now);
   // Tells all processes whether the link has a carrier.
@@ -100,9 +102,7 @@ class HostPort {
   uint16_t free_port();
   [[nodiscard]] bool alive(const sockaddr_in& at);
   void forget(const sockaddr_in& at);
-  // Forgets the processes of which the kernel says that they are gone.
-  void read_errors();
-  void answer(const sockaddr_in& to, const wire::GatewayMessage& m);
+  void answer(const sockaddr_in& to, const wire::GatewayMessage& m) const;
   struct alignas(cmsghdr) RunControl {
     std::array<char, CMSG_SPACE(sizeof(uint16_t))> bytes;
   };

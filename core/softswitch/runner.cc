@@ -170,6 +170,7 @@ void Runner::Shard::read_all(Instant now) {
   for (int i = 0; i < n; ++i) {
     const uint32_t tag = ready[static_cast<size_t>(i)].data.u32;
     if (tag < hosts.size()) {
+      if ((ready[static_cast<size_t>(i)].events & EPOLLERR) != 0) hosts[tag].port.read_errors();
       for (int k = 0; k < kReads && hosts[tag].port.receive(inbox, now, offset); ++k) {
       }
     } else {

@@ -182,6 +182,35 @@ TEST_CASE("links: processes hear that theirs is gone and that it is back; a slow
   CHECK(!r->set_fault(0, 999, {}));
 }
 
+TEST_CASE("processes that died are nobody's trouble: the living are told and served, the dead forgotten") {
+  Rig rig;
+  const auto r = start(rig);
+  const uint16_t gateway = r->socket_port(0, rig.host(0));
+  const Process live(gateway), b(r->socket_port(0, rig.host(1)));
+  {
+    std::vector<std::unique_ptr<Process>> dying;
+    for (uint16_t port = 1; port <= 6; ++port) {
+      dying.push_back(std::make_unique<Process>(gateway));
+      CHECK(dying.back()->bind(0, port).verb == GatewayVerb::bound);
+    }
+    CHECK(live.bind(0, 4791).verb == GatewayVerb::bound);
+    CHECK(b.bind(1, 7).verb == GatewayVerb::bound);
+    CHECK_EQ(r->stats().clients, 8u);
+  }
+  PortFault down;
+  down.down = true;
+  CHECK(r->set_fault(0, rig.host_up(0), down));
+  GatewayMessage m;
+  REQUIRE(wire::parse_gateway_message(live.receive(50), m));  // at once, not when it is repeated
+  CHECK(!m.up);
+  CHECK(r->set_fault(0, rig.host_up(0), {}));
+  while (!m.up) REQUIRE(wire::parse_gateway_message(live.receive(), m));
+  b.send(rig.packet(1, {T0(1), T1(0), T0(0), H(0)}, 10));
+  while (live.receive().size() != 58) {
+  }
+  CHECK_EQ(r->stats().clients, 2u);
+}
+
 TEST_CASE("a capture holds what entered the chosen lines, readable as pcap") {
   Rig rig;
   const auto r = start(rig);
