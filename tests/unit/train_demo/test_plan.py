@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_every_kind_fails_in_turn_and_is_healed_before_the_next() -> None:
     found = schedule(Plan(), 21.0)
     assert [i.kind for i in found[:5]] == list(KINDS)
     assert [i.at for i in found] == [1.0 + 2 * n for n in range(10)]
-    assert all(a.until <= b.at for a, b in zip(found, found[1:], strict=False))
+    assert all(a.until <= b.at for a, b in itertools.pairwise(found))
     assert all(i.plane == 0 for i in found if i.kind == "all planes down")
     assert all(1 <= i.plane <= 4 for i in found if i.kind != "all planes down")
 
