@@ -160,7 +160,7 @@ def apart(give: Loan, take: Loan) -> Loan:
     """Return what a rank gives, copied if it shares memory with what the rank takes."""
     ours, theirs = give.memory.data_ptr(), take.memory.data_ptr()
     if ours < theirs + take.nbytes and theirs < ours + give.nbytes:
-        return Loan(give.memory.clone())
+        return Loan(give.memory.detach().clone())
     return give
 
 

@@ -5,6 +5,7 @@ Decides which types are reduced at all; which reductions go with a type is `soft
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,8 @@ BYTES = dtype_named("uint8").code
 
 # By name, since a torch may lack some (the wider unsigned types are newer than the others).
 _CODES = {getattr(torch, kind.name): kind.code for kind in known_dtypes() if hasattr(torch, kind.name)}
+
+_Kind = ReduceOp.RedOpType
 
 
 class Reduction(NamedTuple):
@@ -41,21 +44,23 @@ def reduction(op: Any, dtype: torch.dtype, call: str) -> Reduction:
     Raises:
         UsageError: this reduction has no meaning for this type, or the type only moves (broadcast, gather, send).
     """
+    # `isinstance(ReduceOp.SUM, ReduceOp)` holds, though that is a plain RedOpType.
+    kind = op if type(op) is _Kind else op.op
+    if kind == _Kind.PREMUL_SUM:
+        # The factor shows in the pickled state only.
+        return _plain(kind.name.lower(), dtype, call)._replace(factor=float(op.__getstate__()[1]))
+    return _plain(kind.name.lower(), dtype, call)
+
+
+@cache
+def _plain(name: str, dtype: torch.dtype, call: str) -> Reduction:
     code = _CODES.get(dtype)
     if code is None:
         raise UsageError(
             f"{call}: no reduction of {dtype}; convert it first, or view it as torch.uint8 to move it only"
         )
-    name, factor = _parts(op)
     try:
         op_for(dtype_named(code), op_named(name))
     except UsageError as error:
         raise UsageError(f"{call}: {error}") from None
-    return Reduction(name, factor, code)
-
-
-def _parts(op: Any) -> tuple[str, float]:
-    """Return name and factor; the factor of a PREMUL_SUM shows in its pickled state only."""
-    # `isinstance(ReduceOp.SUM, ReduceOp)` holds, though that is a plain RedOpType.
-    kind, factor = (op, None) if isinstance(op, ReduceOp.RedOpType) else op.__getstate__()
-    return kind.name.lower(), 1.0 if factor is None else float(factor)
+    return Reduction(name, 1.0, code)

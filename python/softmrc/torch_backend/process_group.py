@@ -73,6 +73,7 @@ class MrcProcessGroup(dist.ProcessGroup):
         self._calls = Calls(member.group, member.rank, member.size)
         self._lists = ListCalls(self._calls)
         self._batch = threading.local()
+        self._batching = 0
 
     # --- collectives on one tensor a rank ---------------------------------------------------------------------
 
@@ -285,17 +286,20 @@ class MrcProcessGroup(dist.ProcessGroup):
 
     def _start_coalescing(self, device: torch.device) -> None:
         self._batch.works = []
+        self._batching += 1
 
     def _end_coalescing(self, device: torch.device) -> MrcWork:
         works: list[MrcWork] = self._batch.works
         self._batch.works = None
+        self._batching -= 1
         return MrcWork.of_works(works, [tensor for work in works for tensor in work.tensors])
 
     def _keep(self, work: MrcWork) -> None:
         self._started += 1
-        batch = getattr(self._batch, "works", None)
-        if batch is not None:
-            batch.append(work)
+        if self._batching:
+            batch = getattr(self._batch, "works", None)
+            if batch is not None:
+                batch.append(work)
 
     def _seconds(self, opts: Any, timeout: Any = None) -> float:
         """Return the timeout of a call, and see to what has to be seen to before each."""

@@ -23,7 +23,7 @@ class Loan:
     """A contiguous piece of host memory that stands for one tensor, or for several behind one another.
 
     Attributes:
-        memory: the piece, as a flat tensor of the tensors' element type.
+        memory: the piece, as a contiguous tensor of the tensors' element type.
     """
 
     __slots__ = ("_homes", "memory")
@@ -142,13 +142,13 @@ def _check(tensor: torch.Tensor, call: str) -> None:
 
 
 def _in_place(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
-    """Return the tensors' own memory, flat, if a collective can use it as it is."""
+    """Return the tensors' own memory, contiguous, if a collective can use it as it is."""
     for tensor in tensors:
         if not (tensor.is_cpu and tensor.is_contiguous()) or tensor.is_conj() or tensor.is_neg():
             return None
-    first = tensors[0].detach()
     if len(tensors) == 1:
-        return first.view(-1)
+        return tensors[0]
+    first = tensors[0].detach()
     storage = first.untyped_storage().data_ptr()
     for left, right in pairwise(tensors):
         behind = left.data_ptr() + left.numel() * left.element_size()

@@ -21,6 +21,8 @@ from softmrc.torch_backend.tensors import Loan
 
 __all__ = ["MrcWork", "Part", "PeerFailureError", "torch_error"]
 
+_NONE: list[torch.device] = []
+
 
 class PeerFailureError(PeerError, dist.DistBackendError):
     """Another rank failed, or did not answer in time; also a `RuntimeError`, as torch's backends raise."""
@@ -68,11 +70,11 @@ class MrcWork(dist.Work):
         super().__init__()
         self._parts = parts
         self._loans = loans
-        self._tensors = list(tensors)
+        self._tensors = tensors
         self._lock = threading.Lock()
         self._settled = False
-        self._cuda = devices.of(tensors)
-        self._events: list[torch.cuda.Event] = []
+        self._cuda = devices.of(tensors) if any(tensor.is_cuda for tensor in tensors) else _NONE
+        self._events: Sequence[torch.cuda.Event] = ()
         self._future: Future[Any] | None = None
         self._open_parts = 0
 
@@ -128,7 +130,7 @@ class MrcWork(dist.Work):
     def result(self) -> list[torch.Tensor]:
         """Wait, and return the tensors with the results."""
         self.wait()
-        return self._tensors
+        return list(self._tensors)
 
     def source_rank(self) -> int:
         """Return the rank, in the group, that a received message came from; known once it is here."""
@@ -169,11 +171,13 @@ class MrcWork(dist.Work):
             except Exception as problem:
                 error = problem
         if error is None:
-            self._future.set_result(self._tensors)
+            self._future.set_result(list(self._tensors))
         else:
             self._future.set_exception(error)  # type: ignore[arg-type]
 
     def _settle(self) -> None:
+        if self._settled:
+            return
         with self._lock:
             if self._settled:
                 return

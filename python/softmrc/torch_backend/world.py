@@ -36,6 +36,8 @@ class World:
     members: list[Member] = field(default_factory=list)
     names: Counter[str] = field(default_factory=Counter)
     pid: int = field(default_factory=os.getpid)
+    inherited: bool = False
+    """This process is a fork of the one that opened it."""
 
     @classmethod
     def open(cls, store: Any, rank: int, size: int, timeout: float) -> World:
@@ -103,7 +105,7 @@ class Member:
         Raises:
             UsageError: this is a forked child.
         """
-        if os.getpid() != self.world.pid:
+        if self.world.inherited:
             raise UsageError(
                 f"this process group belongs to process {self.world.pid}, of which this one (pid {os.getpid()}) is a "
                 "fork; a child that is to communicate calls init_process_group itself, or is started with 'spawn'"
@@ -111,7 +113,7 @@ class Member:
 
     def leave(self) -> None:
         """Close the group, and the mesh with the last of its groups; a second call does nothing."""
-        if os.getpid() != self.world.pid:
+        if self.world.inherited:
             return
         last = self.world.drop(self)
         self.group.close()
@@ -120,7 +122,7 @@ class Member:
 
     def abort(self, why: str) -> None:
         """End the group at once, and the mesh with the last of its groups."""
-        if os.getpid() != self.world.pid:
+        if self.world.inherited:
             return
         last = self.world.drop(self)
         self.group.abort(why)
@@ -138,6 +140,8 @@ def _forked() -> None:
     """In a fresh child: forget the parent's meshes without touching them."""
     global _lock
     _lock = threading.Lock()
+    for world in _worlds:
+        world.inherited = True
     _inherited.extend(_worlds)
     _worlds.clear()
     if _inherited and hasattr(_core, "set_leak_warnings"):

@@ -59,6 +59,7 @@ class LoopbackPlace:
             **os.environ,
             "GLOO_SOCKET_IFNAME": "lo",
             "SOFTMRC_PLANES": planes,
+            "SOFTMRC_LOCAL": "0",  # ranks of one host would exchange through memory otherwise
             "TORCH_CPP_LOG_LEVEL": "ERROR",
         }
         return subprocess.Popen(
