@@ -369,6 +369,18 @@ def test_nothing_of_a_fault_outlives_its_lab(lab_maker: Callable[..., Lab]) -> N
         faults.fail(short, "h0.p1")
 
 
+def test_a_process_that_is_killed_half_way_leaves_a_fault_that_can_be_healed(full: Lab) -> None:
+    script = (
+        "import os; from softmrc.lab import Lab, ends, faults; apply = ends.KernelLines.apply\n"
+        "def dies(*args): apply(*args); os._exit(9)\n"
+        f"ends.KernelLines.apply = dies; faults.fail(Lab.load({full.name!r}), 'p1.t0-0')"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
+    assert differences(HEALTHY[full.name], state(full)) != []
+    assert [f.target for f in faults.heal(full)] == ["p1.t0-0"]
+    assert settled(full, HEALTHY[full.name]) == []
+
+
 # --- scripts ------------------------------------------------------------------------------------------------------
 
 SCRIPT = """

@@ -177,8 +177,8 @@ def test_a_cold_start_with_dead_links_costs_few_packets(four: Lab, stack: ExitSt
     across.stream()
     time.sleep(2.0)
     begin = sum(p["lost"] for p in across.paths())
-    # A path is the same for several EVs, each of which has to find out: one window of losses, then no more.
-    assert begin < 10 * len(dead)
+    # What the first window puts on a dead path before it is known: some 5 packets a path, then no more.
+    assert begin < 12 * len(dead)
     assert all(
         p["state"] in ("good", "skip") for p in across.paths() if p["active"] and not _over(p["path"], dead)
     )

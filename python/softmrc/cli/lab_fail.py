@@ -45,7 +45,10 @@ def fail(
     corrupt: Annotated[str | None, typer.Option(help="Share of packets with one byte changed: 0.1%.")] = None,
     rate: Annotated[str | None, typer.Option(help="Share of the rate that is left: 10%.")] = None,
     direction: Annotated[
-        str, typer.Option("--dir", help="up (away from the hosts), down or both; not for links that go down.")
+        str,
+        typer.Option(
+            "--dir", help="up (away from the hosts), down or both. Alone: --silent, in that direction."
+        ),
     ] = "both",
     end: Annotated[
         str | None, typer.Option(help="lower or upper: which end is set down; none: the switch's.")
@@ -68,7 +71,7 @@ def fail(
     softmrc lab fail p2.t0-0.t1-3 --for 3s             one link for three seconds
     softmrc lab fail p1.t1-2                           a T1, all links down (a reboot, until healed)
     softmrc lab fail h3.nic --for 5s                   all ports of a host: its transceiver
-    softmrc lab fail h0.p1 --silent --dir down         what is sent to the host vanishes, unseen
+    softmrc lab fail h0.p1 --dir down                  what is sent to the host vanishes, unseen
     softmrc lab fail p1.t1-0 --loss 2% --corrupt 0.1%  gray
     softmrc lab fail h0.p3 --rate 10%
     softmrc lab fail h0.p3 --flap 200ms/800ms --for 1min
@@ -85,8 +88,9 @@ def fail(
             if target is None:
                 _list(faults.active(lab), json)
                 return
+            alone = direction != "both" and loss is None and corrupt is None and rate is None
             harm = Harm(
-                silent=silent,
+                silent=silent or alone,
                 loss=amounts.share(loss, "--loss") if loss is not None else 0.0,
                 corrupt=amounts.share(corrupt, "--corrupt") if corrupt is not None else 0.0,
                 rate=amounts.share(rate, "--rate") if rate is not None else 1.0,

@@ -72,6 +72,14 @@ class KernelLines:
         if (state.up.corrupt or state.down.corrupt) and bpf_object() is None:
             raise UsageError(f"corrupt needs BPF: {why_no_bpf()}")
 
+    def remember(self, changes: Iterable[Change], saved: dict[str, dict[str, Any]]) -> None:
+        """Fill in what devices that are about to be cut will take with them, by node."""
+        with self._lock:
+            for link, side in _cuts(changes):
+                node, _ = _end(link, side)
+                if node not in saved:
+                    saved[node] = save(self._port(link, side)[0])
+
     def apply(self, changes: Iterable[Change], saved: dict[str, dict[str, Any]]) -> None:
         """Turn states into others: first what is lost or slowed, then all cuts at once, then what comes back.
 
@@ -86,12 +94,8 @@ class KernelLines:
             wanted = list(changes)
             for link, before, after in wanted:
                 self._lines(link, before, after)
-            cuts = [(link, s) for link, before, after in wanted for s in sorted(after.cut - before.cut)]
-            for link, side in cuts:
-                node, _ = _end(link, side)
-                if node not in saved:
-                    saved[node] = save(self._port(link, side)[0])
-            for link, side in cuts:
+            self.remember(wanted, saved)
+            for link, side in _cuts(wanted):
                 net, index = self._port(link, side)
                 net.do(set_up(index, False))
             heals = [(link, s) for link, before, after in wanted for s in sorted(before.cut - after.cut)]
@@ -197,6 +201,10 @@ def _write(net: Rtnl, index: int, parent: int, program: str, settings: bytes) ->
 
 
 _NOTHING: dict[str, Any] = {"routes": (), "neighbours": (), "addresses": ()}
+
+
+def _cuts(changes: Iterable[Change]) -> list[tuple[Link, str]]:
+    return [(link, side) for link, before, after in changes for side in sorted(after.cut - before.cut)]
 
 
 def _end(link: Link, side: str) -> tuple[str, str]:

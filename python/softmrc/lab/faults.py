@@ -97,7 +97,7 @@ def set_fault(
         ledger.last += 1
         fault.number = ledger.last
         try:
-            with _applied(lab, ledger, fault.links):
+            with _applied(lab, ledger, fault.links, keep=True):
                 ledger.faults.append(fault)
         except MrcError:
             with contextlib.suppress(MrcError), _applied(lab, ledger, fault.links):
@@ -180,8 +180,12 @@ def _side(harm: Harm, target: str, link: Link) -> str:
 
 
 @contextlib.contextmanager
-def _applied(lab: Lab, ledger: Ledger, links: Iterable[str]) -> Iterator[None]:
-    """Bring about what the block changes in the ledger."""
+def _applied(lab: Lab, ledger: Ledger, links: Iterable[str], *, keep: bool = False) -> Iterator[None]:
+    """Bring about what the block changes in the ledger.
+
+    With `keep` the ledger is written first: if this process is killed half-way, the fault is known and can be healed.
+    One that heals writes it last, for the same reason.
+    """
     names = sorted(links)
     before = {name: state_of(ledger, name) for name in names}
     yield
@@ -194,6 +198,10 @@ def _applied(lab: Lab, ledger: Ledger, links: Iterable[str]) -> Iterator[None]:
     if not changes:
         return
     own: Any = getattr(lab, "apply_lines", None)
+    if own is None:
+        lines_of(lab).remember(changes, ledger.saved)
+    if keep:
+        ledger.keep()
     if own is not None:
         own(changes)
     else:

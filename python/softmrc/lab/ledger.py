@@ -71,31 +71,34 @@ class Ledger:
         faults: in the order in which they came.
         saved: by node: routes, neighbours and addresses of before, see `softmrc.lab.restore`.
         last: the last number given.
+        file: where it is kept.
     """
 
     faults: list[Fault] = field(default_factory=list)
     saved: dict[str, dict[str, Any]] = field(default_factory=dict)
     last: int = 0
+    file: Path | None = None
+
+    def keep(self) -> None:
+        """Write it, whole or not at all."""
+        if self.file is not None:
+            part = self.file.with_name(f".{self.file.name}.part")
+            part.write_text(json.dumps(self.to_json()), encoding="utf-8")
+            part.replace(self.file)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields."""
+        """Return what is kept."""
         return {"last": self.last, "faults": [f.to_json() for f in self.faults], "saved": self.saved}
 
 
 def _read(file: Path) -> Ledger:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-        return Ledger([Fault.from_json(f) for f in data["faults"]], data["saved"], data["last"])
+        return Ledger([Fault.from_json(f) for f in data["faults"]], data["saved"], data["last"], file)
     except FileNotFoundError:
-        return Ledger()
+        return Ledger(file=file)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise MrcError(f"{file} is no list of faults ({error}); softmrc lab down, then up again") from None
-
-
-def _write(file: Path, ledger: Ledger) -> None:
-    part = file.with_name(f".{file.name}.part")
-    part.write_text(json.dumps(ledger.to_json()), encoding="utf-8")
-    part.replace(file)
 
 
 @contextlib.contextmanager
@@ -122,7 +125,7 @@ def opened(name: str, *, change: bool = True) -> Iterator[Ledger]:
             yield ledger
         finally:
             if change:
-                _write(file, ledger)
+                ledger.keep()
     finally:
         os.close(lock)
 
