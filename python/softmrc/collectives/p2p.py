@@ -14,57 +14,33 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from softmrc.collectives.envelopes import (
+    ANNOUNCE,
+    CREDIT_BYTES,
+    CREDIT_LETTERS,
+    EAGER,
+    EAGER_MAX,
+    GRANT,
+    GRANTED,
+    HEAD,
+    OPEN,
+    OPENED,
+    REFUSE,
+    REFUSED,
+    Box,
+    Correspondent,
+    Waiting,
+)  # fmt: skip
 from softmrc.collectives.groups import Groups, GroupState
 from softmrc.collectives.letters import Letter, Memory, memory_of, registered
 from softmrc.collectives.peers import Peers
 from softmrc.endpoint import Endpoint, Notification, RemoteWindow, Transfer
 from softmrc.errors import MrcError, PeerError, UsageError
 
-__all__ = ["EAGER_MAX", "P2P"]
+__all__ = ["P2P"]
 
 _CHANNEL = b"P"
-_HEAD = struct.Struct("!BHqQQ")  # kind, bytes of the group's key, tag, number of the letter, bytes
-_OPEN = struct.Struct("!BQQIQI")  # kind, number of the letter, address, key, bytes, immediate
-_GRANT = struct.Struct("!BIQ")  # kind, letters, bytes
-_REFUSE = struct.Struct("!BQQ")  # kind, number of the letter, bytes that were expected
-_EAGER, _ANNOUNCE, _OPENED, _GRANTED, _REFUSED = range(1, 6)
-EAGER_MAX = 15 * 1024
-_CREDIT_BYTES, _CREDIT_LETTERS = 1 << 20, 1024
-
-
-@dataclass
-class _Waiting:
-    """A letter at the receiver that nobody has asked for yet."""
-
-    rank: int
-    number: int
-    nbytes: int
-    data: bytes | None
-
-
-@dataclass
-class _Box:
-    """Letters of one group and tag."""
-
-    unasked: deque[_Waiting] = field(default_factory=deque)
-    asked: deque[Letter] = field(default_factory=deque)
-
-
-@dataclass
-class _Peer:
-    """What is under way with one rank."""
-
-    letters: int = _CREDIT_LETTERS
-    bytes: int = _CREDIT_BYTES
-    held: deque[tuple[GroupState, Letter]] = field(default_factory=deque)
-    announced: dict[int, Letter] = field(default_factory=dict)
-    flying: set[Letter] = field(default_factory=set)
-    expected: dict[int, Letter] = field(default_factory=dict)
-    owed_letters: int = 0
-    owed_bytes: int = 0
-    complaint: str | None = None
 
 
 class P2P:
@@ -74,8 +50,8 @@ class P2P:
         """Begin to receive."""
         self._ep, self._groups, self._peers, self._rank = ep, groups, peers, rank
         self._lock = threading.RLock()
-        self._boxes: dict[tuple[str, int], _Box] = {}
-        self._with: dict[int, _Peer] = {}
+        self._boxes: dict[tuple[str, int], Box] = {}
+        self._with: dict[int, Correspondent] = {}
         self._numbers = itertools.count(1)
         self._over: dict[int, str] = {}
         peers.on(_CHANNEL, self._on_message)
@@ -107,7 +83,7 @@ class P2P:
         )
         rank = state.ranks[dst]
         if rank == self._rank:
-            self._arrive(state.key, tag, _Waiting(rank, 0, memory.nbytes, bytes(memory.view)))
+            self._arrive(state.key, tag, Waiting(rank, 0, memory.nbytes, bytes(memory.view)))
             letter.finish()
             return letter
         with self._lock:
@@ -217,15 +193,15 @@ class P2P:
             raise error
         return state
 
-    def _peer(self, rank: int) -> _Peer:
-        return self._with.setdefault(rank, _Peer())
+    def _peer(self, rank: int) -> Correspondent:
+        return self._with.setdefault(rank, Correspondent())
 
-    def _box(self, key: str, tag: int) -> _Box:
-        return self._boxes.setdefault((key, tag), _Box())
+    def _box(self, key: str, tag: int) -> Box:
+        return self._boxes.setdefault((key, tag), Box())
 
     # --- sending (lock held) --------------------------------------------------------------------------------
 
-    def _post(self, rank: int, peer: _Peer) -> list[tuple[Letter, Exception | None]]:
+    def _post(self, rank: int, peer: Correspondent) -> list[tuple[Letter, Exception | None]]:
         """Send what the receiver has room for; returns letters that failed."""
         failed: list[tuple[Letter, Exception | None]] = []
         while peer.held and peer.letters:
@@ -236,9 +212,7 @@ class P2P:
             assert memory is not None
             number, key = next(self._numbers), state.key.encode()
             eager = memory.nbytes <= min(EAGER_MAX - len(key), peer.bytes)
-            head = (
-                _HEAD.pack(_EAGER if eager else _ANNOUNCE, len(key), letter.tag, number, memory.nbytes) + key
-            )
+            head = HEAD.pack(EAGER if eager else ANNOUNCE, len(key), letter.tag, number, memory.nbytes) + key
             peer.letters -= 1
             try:
                 if eager:
@@ -261,7 +235,7 @@ class P2P:
         letter.finish(_as_error(letter, transfer.exception()))
 
     def _on_opened(self, rank: int, data: bytes) -> None:
-        _, number, addr, rkey, length, imm = _OPEN.unpack(data)
+        _, number, addr, rkey, length, imm = OPEN.unpack(data)
         with self._lock:
             peer = self._peer(rank)
             letter = peer.announced.pop(number, None)
@@ -283,7 +257,7 @@ class P2P:
     # --- receiving ------------------------------------------------------------------------------------------
 
     def _match(
-        self, state: GroupState, letter: Letter, found: _Waiting, done: list[Callable[[], object]]
+        self, state: GroupState, letter: Letter, found: Waiting, done: list[Callable[[], object]]
     ) -> None:
         """Lock held; what may call users is put into `done`."""
         memory = letter.memory
@@ -297,7 +271,7 @@ class P2P:
                 f"{memory.nbytes}; both must be equal"
             )
             if found.rank != self._rank:
-                self._peers.tell([found.rank], _CHANNEL, _REFUSE.pack(_REFUSED, found.number, memory.nbytes))
+                self._peers.tell([found.rank], _CHANNEL, REFUSE.pack(REFUSED, found.number, memory.nbytes))
             done.append(lambda: letter.finish(PeerError(text)))
         elif found.data is not None:
             try:
@@ -310,9 +284,7 @@ class P2P:
         else:
             self._open(letter, memory, found, done)
 
-    def _open(
-        self, letter: Letter, memory: Memory, found: _Waiting, done: list[Callable[[], object]]
-    ) -> None:
+    def _open(self, letter: Letter, memory: Memory, found: Waiting, done: list[Callable[[], object]]) -> None:
         try:
             letter.region = registered(self._ep.register, memory, writable=True)
             window = letter.region.descriptor
@@ -321,8 +293,8 @@ class P2P:
                 i for i in itertools.count(found.number & 0xFFFFFFFF) if i & 0xFFFFFFFF not in peer.expected
             )
             peer.expected[imm & 0xFFFFFFFF] = letter
-            answer = _OPEN.pack(
-                _OPENED, found.number, window.addr, window.rkey, window.length, imm & 0xFFFFFFFF
+            answer = OPEN.pack(
+                OPENED, found.number, window.addr, window.rkey, window.length, imm & 0xFFFFFFFF
             )
             self._peers.send(found.rank, _CHANNEL, answer)
         except MrcError as error:
@@ -333,12 +305,12 @@ class P2P:
         peer = self._peer(rank)
         peer.owed_letters += 1
         peer.owed_bytes += nbytes
-        if peer.owed_letters >= _CREDIT_LETTERS // 4 or peer.owed_bytes >= _CREDIT_BYTES // 4:
-            grant = _GRANT.pack(_GRANTED, peer.owed_letters, peer.owed_bytes)
+        if peer.owed_letters >= CREDIT_LETTERS // 4 or peer.owed_bytes >= CREDIT_BYTES // 4:
+            grant = GRANT.pack(GRANTED, peer.owed_letters, peer.owed_bytes)
             peer.owed_letters = peer.owed_bytes = 0
             self._peers.tell([rank], _CHANNEL, grant)
 
-    def _arrive(self, key: str, tag: int, found: _Waiting) -> None:
+    def _arrive(self, key: str, tag: int, found: Waiting) -> None:
         done: list[Callable[[], object]] = []
         with self._lock:
             box = self._box(key, tag)
@@ -360,19 +332,19 @@ class P2P:
     def _on_message(self, rank: int, data: bytes) -> None:
         try:
             kind = data[0]
-            if kind in (_EAGER, _ANNOUNCE):
-                _, key_size, tag, number, nbytes = _HEAD.unpack_from(data)
-                at = _HEAD.size + key_size
-                body = data[at:] if kind == _EAGER else None
+            if kind in (EAGER, ANNOUNCE):
+                _, key_size, tag, number, nbytes = HEAD.unpack_from(data)
+                at = HEAD.size + key_size
+                body = data[at:] if kind == EAGER else None
                 if body is not None and len(body) != nbytes:
                     return
-                self._arrive(data[_HEAD.size : at].decode(), tag, _Waiting(rank, number, nbytes, body))
-            elif kind == _OPENED:
+                self._arrive(data[HEAD.size : at].decode(), tag, Waiting(rank, number, nbytes, body))
+            elif kind == OPENED:
                 self._on_opened(rank, data)
-            elif kind == _GRANTED:
-                self._on_granted(rank, *_GRANT.unpack(data)[1:])
-            elif kind == _REFUSED:
-                self._on_refused(rank, *_REFUSE.unpack(data)[1:])
+            elif kind == GRANTED:
+                self._on_granted(rank, *GRANT.unpack(data)[1:])
+            elif kind == REFUSED:
+                self._on_refused(rank, *REFUSE.unpack(data)[1:])
         except (struct.error, IndexError, UnicodeDecodeError):
             return  # nothing a rank of ours sends
 

@@ -116,6 +116,8 @@ expect("end")
         assert [ranks.finish(r, 60)[0] for r in range(16)] == [0] * 16
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(240)
 def test_killed_and_restarted_on_the_same_ports_20_times() -> None:
     """B37: fixed UDP ports of the planes; nothing of the killed ranks is in the way."""
     code = """
