@@ -17,12 +17,28 @@ from softmrc.cli.output import guard, note, put, put_json
 
 if TYPE_CHECKING:
     from softmrc.lab import Lab
+    from softmrc.lab.condition import Harm
     from softmrc.lab.ledger import Fault
     from softmrc.lab.player import Play
 
 __all__ = ["register"]
 
 _PROGRAM = {"allow_extra_args": True}
+
+_Target = Annotated[
+    str | None, typer.Argument(help="h0.p1, p2.t0-0.t1-3, h0, p2.t1-3, p2, h0.nic; none: list the faults.")
+]
+_Silent = Annotated[bool, typer.Option("--silent", help="Packets vanish, the link stays up, nobody is told.")]
+_Loss = Annotated[str | None, typer.Option(help="Share of packets that vanish: 5%.")]
+_Corrupt = Annotated[str | None, typer.Option(help="Share of packets with one byte changed: 0.1%.")]
+_Rate = Annotated[str | None, typer.Option(help="Share of the rate that is left: 10%.")]
+_Direction = Annotated[
+    str,
+    typer.Option("--dir", help="up (away from the hosts), down or both. Alone: --silent, in that direction."),
+]
+_End = Annotated[str | None, typer.Option(help="lower or upper: which end is set down; none: the switch's.")]
+_For = Annotated[str | None, typer.Option("--for", metavar="TIME", help="Heals by itself: 3s, 200ms.")]
+_Flap = Annotated[str | None, typer.Option(metavar="DOWN/UP", help="In force and not, in turn: 200ms/800ms.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -33,32 +49,16 @@ def register(app: typer.Typer) -> None:
 
 
 def fail(
-    target: Annotated[
-        str | None,
-        typer.Argument(help="h0.p1, p2.t0-0.t1-3, h0, p2.t1-3, p2, h0.nic; none: list the faults."),
-    ] = None,
+    target: _Target = None,
     name: Name = "lab",
-    silent: Annotated[
-        bool, typer.Option("--silent", help="Packets vanish, the link stays up, nobody is told.")
-    ] = False,
-    loss: Annotated[str | None, typer.Option(help="Share of packets that vanish: 5%.")] = None,
-    corrupt: Annotated[str | None, typer.Option(help="Share of packets with one byte changed: 0.1%.")] = None,
-    rate: Annotated[str | None, typer.Option(help="Share of the rate that is left: 10%.")] = None,
-    direction: Annotated[
-        str,
-        typer.Option(
-            "--dir", help="up (away from the hosts), down or both. Alone: --silent, in that direction."
-        ),
-    ] = "both",
-    end: Annotated[
-        str | None, typer.Option(help="lower or upper: which end is set down; none: the switch's.")
-    ] = None,
-    seconds: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="Heals by itself: 3s, 200ms.")
-    ] = None,
-    flap: Annotated[
-        str | None, typer.Option(metavar="DOWN/UP", help="In force and not, in turn: 200ms/800ms.")
-    ] = None,
+    silent: _Silent = False,
+    loss: _Loss = None,
+    corrupt: _Corrupt = None,
+    rate: _Rate = None,
+    direction: _Direction = "both",
+    end: _End = None,
+    seconds: _For = None,
+    flap: _Flap = None,
     json: Json = False,
 ) -> None:
     """Break links. Without further words they go down; both ends see it.
@@ -81,22 +81,13 @@ def fail(
     """
     with guard("lab fail", json):
         from softmrc.lab import Lab, amounts, faults, keeper
-        from softmrc.lab.condition import Harm
 
         lab = Lab.load(name)
         with contextlib.closing(lab):
             if target is None:
                 _list(faults.active(lab), json)
                 return
-            alone = direction != "both" and loss is None and corrupt is None and rate is None
-            harm = Harm(
-                silent=silent or alone,
-                loss=amounts.share(loss, "--loss") if loss is not None else 0.0,
-                corrupt=amounts.share(corrupt, "--corrupt") if corrupt is not None else 0.0,
-                rate=amounts.share(rate, "--rate") if rate is not None else 1.0,
-                direction=direction,
-                end=end,
-            )
+            harm = _harm(silent, loss, corrupt, rate, direction, end)
             lasts = amounts.seconds(seconds, "--for") if seconds is not None else None
             turns = amounts.flap(flap, "--flap") if flap is not None else None
             timed = lasts is not None or turns is not None
@@ -106,6 +97,23 @@ def fail(
             put_json({"ok": True, **fault.to_json()})
         else:
             put(_line(fault))
+
+
+def _harm(
+    silent: bool, loss: str | None, corrupt: str | None, rate: str | None, direction: str, end: str | None
+) -> Harm:
+    from softmrc.lab.amounts import share
+    from softmrc.lab.condition import Harm
+
+    alone = direction != "both" and loss is None and corrupt is None and rate is None
+    return Harm(
+        silent=silent or alone,
+        loss=share(loss, "--loss") if loss is not None else 0.0,
+        corrupt=share(corrupt, "--corrupt") if corrupt is not None else 0.0,
+        rate=share(rate, "--rate") if rate is not None else 1.0,
+        direction=direction,
+        end=end,
+    )
 
 
 def heal(
