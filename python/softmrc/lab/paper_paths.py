@@ -266,6 +266,7 @@ def _hole(site: Site, lab: Lab) -> dict[str, float]:
         begin = time.monotonic()
         fault = faults.fail(lab, "p1.t1-1", silent=True)
         running.send_all()
+        healed = time.monotonic()
         faults.heal(lab, fault.number)
         (result,) = running.results()
     # Probes are far smaller than a full packet a look.
@@ -273,7 +274,7 @@ def _hole(site: Site, lab: Lab) -> dict[str, float]:
     busy = [
         t for (t, rate), gap in zip(watch.rates(1), _gaps(watch.times), strict=False) if rate * gap >= full
     ]
-    late = [t - begin for t in busy if t >= begin]
+    late = [t - begin for t in busy if begin <= t < healed]
     bad = result.ev_changes("assumed_bad", begin - 0.02)
     return {
         "last": max(late, default=0.0),
