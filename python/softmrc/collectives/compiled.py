@@ -9,7 +9,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from softmrc.collectives.algorithms import doubling, exchange, halving, meet, moves, owners, rings, spread
+from softmrc.collectives.algorithms import (
+    chain,
+    doubling,
+    exchange,
+    halving,
+    meet,
+    moves,
+    owners,
+    rings,
+    spread,
+)
 from softmrc.collectives.calls import Call, Collective, pair_print
 from softmrc.collectives.dtypes import Op, dtype_named, op_for
 from softmrc.collectives.pieces import Piece, cut, laid_out, split
@@ -97,13 +107,11 @@ def _reduce(plan: Plan, call: Call) -> None:
     elif nbytes <= table.exchanged(plan.ranks):
         for part in cut(Piece(0, nbytes), EAGER_MAX, plan.dtype.size):
             exchange.exchange_reduce(plan, part, call.root)
-    elif nbytes <= table.doubling_max and plan.ranks > table.exchange_ranks:
+    elif nbytes <= table.doubling_max and plan.ranks > 2:
         for part in cut(Piece(0, nbytes), EAGER_MAX, plan.dtype.size):
             doubling.tree_reduce(plan, part, call.root)
-    elif _direct(plan, nbytes):
-        owners.owners_reduce(plan, _even(plan, nbytes), call.root)
     else:
-        rings.ring_reduce(plan, _even(plan, nbytes), call.root)
+        chain.chain_reduce(plan, nbytes, call.root)
 
 
 def _reduce_scatter(plan: Plan, call: Call) -> None:
@@ -135,7 +143,7 @@ def _broadcast(plan: Plan, call: Call) -> None:
     elif _direct(plan):
         spread.parts_broadcast(plan, nbytes, call.root)
     else:
-        spread.chain_broadcast(plan, nbytes, call.root)
+        chain.chain_broadcast(plan, nbytes, call.root)
 
 
 def _gather(plan: Plan, call: Call) -> None:

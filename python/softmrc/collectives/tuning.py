@@ -32,7 +32,7 @@ class Tuning:
     """all_reduce among 4, 8, 16... ranks: from this size on doubling instead, log2(n) rounds with fewer bytes."""
 
     doubling_max: int = 128 * 1024
-    """Doubling (and a binomial tree for reduce among more than `exchange_ranks`) up to this size."""
+    """Doubling, and a binomial tree for reduce, up to this size."""
 
     eager_max: int = 32768
     """Pieces up to this size go through the slots of the lanes (in messages of `EAGER_MAX`), longer ones straight

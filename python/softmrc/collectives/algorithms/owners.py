@@ -10,7 +10,7 @@ Combined in the order of the ranks, as in `exchange`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from softmrc.collectives.algorithms.exchange import combine_eager
@@ -19,7 +19,7 @@ from softmrc.collectives.pieces import Piece, cut
 from softmrc.collectives.plan import Plan
 from softmrc.collectives.program import INPUT, OUTPUT, SCRATCH, Place
 
-__all__ = ["Owners", "owners_all_reduce", "owners_reduce", "owners_reduce_scatter"]
+__all__ = ["Owners", "owners_all_reduce", "owners_reduce_scatter"]
 
 
 @dataclass(slots=True)
@@ -30,17 +30,17 @@ class Owners:
     pieces: Sequence[Piece]
     """By owner: its piece, as bytes of everyone's unreduced elements."""
 
-    gets: Callable[[int], Sequence[int]]
-    """Which ranks get the result of an owner; it arrives in their output at the offset of the piece."""
+    acc: Place
+    """Where this rank's piece becomes the result."""
+
+    shares: bool
+    """Everyone gets the results, in its output at the offsets of the pieces; else owners keep them."""
 
     own: Place = field(default=Place(INPUT, 0))
     """This rank's unreduced elements."""
 
     own_ready: tuple[int, ...] = ()
     """Steps after which they are there."""
-
-    acc: Place | None = None
-    """Where this rank's piece becomes the result; None: in scratch, since it is only handed on."""
 
     acc_is_own: bool = False
     """`acc` holds this rank's unreduced piece already."""
@@ -49,11 +49,8 @@ class Owners:
     size: int = field(init=False)
     eager: bool = field(init=False)
     window: int = field(init=False)
-    landing: Place = field(init=False)
     arrived: dict[tuple[int, int], int] = field(default_factory=dict)
     credit: dict[tuple[int, int], int] = field(default_factory=dict)
-    handed: dict[int, list[int]] = field(default_factory=dict)
-    turns: Place = field(default=Place(SCRATCH, 0))
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -63,16 +60,12 @@ class Owners:
         self.chunks = [list(cut(piece, self.size, plan.dtype.size)) for piece in self.pieces]
         rounds = max(len(chunks) for chunks in self.chunks)
         self.window = rounds if self.eager else min(plan.table.window, rounds)
-        lands = bool(self.chunks[plan.rank]) and not self.eager
-        self.landing = plan.steps.scratch(self.size * self.window * (plan.ranks - 1) * lands)
+        if self.chunks[plan.rank] and not self.eager:  # The first scratch of all ranks: where chunks land.
+            plan.steps.scratch(self.size * self.window * (plan.ranks - 1))
 
     def run(self) -> None:
         """Write the steps: first the window, then chunk by chunk."""
         rounds = max(len(chunks) for chunks in self.chunks)
-        if self.acc is None:
-            self.turns = self.plan.steps.scratch(
-                min(self.window, len(self.chunks[self.plan.rank])) * self.size
-            )
         for index in range(self.window):
             self._send_and_expect(index)
         for index in range(rounds):
@@ -118,29 +111,19 @@ class Owners:
         else:
             ready = self._combine(index, acc, chunk.len, ready)
         ready = plan.averaged(acc, chunk.len, ready)
-        targets = self.gets(plan.rank)
-        self.handed[index] = [
-            plan.steps.send(peer, acc, Place(OUTPUT, chunk.off), chunk.len, ready, eager=self.eager)
-            for peer in plan.others
-            if peer in targets
-        ]
-        if index + self.window < len(mine):
-            for peer in plan.others:
-                if peer not in targets:
-                    plan.steps.signal(peer, ready)
+        for peer in plan.others:
+            if self.shares:
+                plan.steps.send(peer, acc, Place(OUTPUT, chunk.off), chunk.len, ready, eager=self.eager)
+            elif index + self.window < len(mine):
+                plan.steps.signal(peer, ready)
 
     def _accumulator(self, index: int, chunk: Piece) -> tuple[Place, tuple[int, ...]]:
         """Where chunk `index` of the own piece is combined, with this rank's elements in it."""
         plan = self.plan
-        if self.acc is not None:
-            acc, before = self.acc.at(chunk.off - self.pieces[plan.rank].off), []
-            if self.acc_is_own:
-                return acc, self.own_ready
-        else:
-            turns = min(self.window, len(self.chunks[plan.rank]))
-            acc, before = self.turns.at(index % turns * self.size), self.handed.get(index - turns, [])
-        copied = plan.steps.copy(self.own.at(chunk.off), acc, chunk.len, (*self.own_ready, *before))
-        return acc, (copied,)
+        acc = self.acc.at(chunk.off - self.pieces[plan.rank].off)
+        if self.acc_is_own:
+            return acc, self.own_ready
+        return acc, (plan.steps.copy(self.own.at(chunk.off), acc, chunk.len, self.own_ready),)
 
     def _combine(self, index: int, acc: Place, nbytes: int, ready: tuple[int, ...]) -> tuple[int, ...]:
         """Combine what has landed with this rank's elements in `acc`, in the order of the ranks."""
@@ -163,7 +146,7 @@ class Owners:
             chunks = self.chunks[peer]
             if index >= len(chunks):
                 continue
-            if plan.rank in self.gets(peer):
+            if self.shares:
                 place, length = Place(OUTPUT, chunks[index].off), chunks[index].len
                 self.credit[peer, index] = plan.steps.recv(peer, place, length, eager=self.eager)
             elif index + self.window < len(chunks):
@@ -172,32 +155,18 @@ class Owners:
 
 def owners_all_reduce(plan: Plan, pieces: Sequence[Piece]) -> None:
     """all_reduce: every rank gets the result of every owner."""
-    everyone = range(plan.ranks)
-    owners = Owners(plan, pieces, lambda _: everyone)
+    owners = Owners(plan, pieces, plan.output.at(pieces[plan.rank].off), shares=True)
     owners.own, owners.own_ready = plan.premultiplied(plan.input, plan.output, _total(pieces))
     owners.acc_is_own = plan.in_place or owners.own == plan.output
-    owners.acc = plan.output.at(pieces[plan.rank].off)
-    owners.run()
-
-
-def owners_reduce(plan: Plan, pieces: Sequence[Piece], root: int) -> None:
-    """Reduce: the root gets the result of every owner; other ranks write nothing but scratch."""
-    owners = Owners(plan, pieces, lambda _: (root,))
-    at_root = plan.rank == root
-    scaled = plan.steps.scratch(_total(pieces)) if plan.op is Op.PREMUL_SUM and not at_root else plan.output
-    owners.own, owners.own_ready = plan.premultiplied(plan.input, scaled, _total(pieces))
-    owners.acc_is_own = at_root and (plan.in_place or owners.own == plan.output)
-    owners.acc = plan.output.at(pieces[plan.rank].off) if at_root else None
     owners.run()
 
 
 def owners_reduce_scatter(plan: Plan, pieces: Sequence[Piece]) -> None:
     """reduce_scatter: owners keep their result, at the start of their output."""
-    owners = Owners(plan, pieces, lambda _: ())
+    owners = Owners(plan, pieces, plan.output, shares=False)
     scaled = plan.steps.scratch(_total(pieces)) if plan.op is Op.PREMUL_SUM else plan.input
     owners.own, owners.own_ready = plan.premultiplied(plan.input, scaled, _total(pieces))
     owners.acc_is_own = plan.in_place and owners.own == plan.input
-    owners.acc = plan.output
     owners.run()
 
 

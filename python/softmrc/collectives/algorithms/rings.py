@@ -15,7 +15,7 @@ from softmrc.collectives.pieces import Piece, cut
 from softmrc.collectives.plan import Plan
 from softmrc.collectives.program import OUTPUT, SCRATCH, Place
 
-__all__ = ["ring_all_gather", "ring_all_reduce", "ring_reduce", "ring_reduce_scatter"]
+__all__ = ["ring_all_gather", "ring_all_reduce", "ring_reduce_scatter"]
 
 _Ready = tuple[int, ...]
 _Item = tuple[Piece, Place, _Ready, int]  # chunk, where it is, steps to wait for, number of its slot or -1
@@ -174,26 +174,6 @@ def ring_reduce_scatter(plan: Plan, pieces: Sequence[Piece]) -> None:
     scaled = plan.steps.scratch(_total(pieces)) if plan.op is Op.PREMUL_SUM else plan.input
     own, ready = plan.premultiplied(plan.input, scaled, _total(pieces))
     scatter.run(own, ready, plan.output, plan.in_place and own == plan.input)
-
-
-def ring_reduce(plan: Plan, pieces: Sequence[Piece], root: int) -> None:
-    """Reduce: reduce_scatter, then every piece to the root."""
-    scatter = _Scatter(plan, pieces)
-    at_root = plan.rank == root
-    mine = pieces[plan.rank]
-    scaled = plan.output if at_root else plan.steps.scratch(_total(pieces) * (plan.op is Op.PREMUL_SUM))
-    own, ready = plan.premultiplied(plan.input, scaled, _total(pieces))
-    acc = plan.output.at(mine.off) if at_root else plan.steps.scratch(mine.len)
-    done = scatter.run(own, ready, acc, at_root and (plan.in_place or own == plan.output))
-    start = acc.at(-mine.off)
-    if not at_root:
-        for chunk, deps in zip(scatter.chunks[plan.rank], done, strict=True):
-            there = Place(OUTPUT, chunk.off)
-            plan.steps.send(root, start.at(chunk.off), there, chunk.len, deps, eager=scatter.eager)
-        return
-    for peer in plan.others:
-        for chunk in scatter.chunks[peer]:
-            plan.steps.recv(peer, Place(OUTPUT, chunk.off), chunk.len, eager=scatter.eager)
 
 
 def _total(pieces: Sequence[Piece]) -> int:

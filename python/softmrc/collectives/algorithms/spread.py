@@ -5,7 +5,7 @@ from __future__ import annotations
 from softmrc.collectives.pieces import Piece, cut, split
 from softmrc.collectives.plan import Plan
 
-__all__ = ["chain_broadcast", "flat_broadcast", "parts_broadcast", "tree_broadcast"]
+__all__ = ["flat_broadcast", "parts_broadcast", "tree_broadcast"]
 
 
 def flat_broadcast(plan: Plan, nbytes: int, root: int) -> None:
@@ -62,18 +62,3 @@ def parts_broadcast(plan: Plan, nbytes: int, root: int) -> None:
                         steps.send(peer, place, place, part.len, (came,), eager=False)
             else:
                 steps.recv(owner, place, part.len, eager=False)
-
-
-def chain_broadcast(plan: Plan, nbytes: int, root: int) -> None:
-    """From rank to rank in chunks: every rank sends all bytes once, to one neighbour."""
-    relative = (plan.rank - root) % plan.ranks
-    right, left = (plan.rank + 1) % plan.ranks, (plan.rank - 1) % plan.ranks
-    size = plan.table.message(nbytes)
-    for part in cut(Piece(0, nbytes), size, plan.dtype.size):
-        source = plan.input.at(part.off)
-        ready: tuple[int, ...] = ()
-        if relative:
-            source = plan.output.at(part.off)
-            ready = (plan.steps.recv(left, source, part.len, eager=False),)
-        if relative < plan.ranks - 1:
-            plan.steps.send(right, source, plan.output.at(part.off), part.len, ready, eager=False)
