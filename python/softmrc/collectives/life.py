@@ -30,6 +30,7 @@ from softmrc.collectives.ridden import Ridden
 from softmrc.collectives.rollcall import RollCall
 from softmrc.collectives.roster import Door, Roster
 from softmrc.collectives.service import Service
+from softmrc.collectives.stalls import Stalls
 from softmrc.collectives.store import Store
 from softmrc.collectives.watch import Watch
 from softmrc.device import end_block
@@ -131,12 +132,14 @@ class Life:
         self.farewell = Farewell(ep.hub, self.peers, self.obituary.on_leave, self._needs)
         self._roll = RollCall(self.peers)
         self._lanes = Lanes(ep, self.peers, self._on_lane)
+        self.stalls = Stalls(ep.hub, self._busy, self._alive, self.ridden)
         ep.ctx.pump.add_sink(self.ridden.on_event)
         self.watch.connect(self.doors, max(0.1, end - time.monotonic()))
         self.peers.connect(max(0.1, end - time.monotonic()), self._gone_text)
         for rank, conn in self.peers.all().items():
             self.ridden.listen(conn.qp_numbers[0], rank, len(conn.stats().paths), conn.path_names)
             self.resent.add(conn.qp_numbers[0], conn._data.stats, conn.pmtu)
+            self.stalls.add(conn.qp_numbers[0], rank, conn._data.stats)
 
     @property
     def closed(self) -> bool:
@@ -186,6 +189,12 @@ class Life:
         if state.broken is None and self.obituary.any(state.waiting_for()):
             self.blame.ask(state, Trouble())
 
+    def _busy(self) -> bool:
+        return any(s.broken is None and s.busy() for s in self.groups.all()) or bool(self.p2p.unsent())
+
+    def _alive(self, rank: int) -> bool:
+        return not self.obituary.any([rank])
+
     def _needs(self, rank: int) -> bool:
         return any(s.broken is None and s.busy() for s in self.groups.with_member(rank))
 
@@ -203,7 +212,9 @@ class Life:
         if up:
             self.ridden.listen(lane.qp.qp_num, lane.rank, len(lane.qp.path_stats()), lane.path_names)
             self.resent.add(lane.qp.qp_num, lane.qp.stats, self.peers.conn(lane.rank).pmtu)
+            self.stalls.add(lane.qp.qp_num, lane.rank, lane.qp.stats)
         else:
+            self.stalls.drop(lane.qp.qp_num)
             self.ridden.forget([lane.qp.qp_num])
             self.resent.drop(lane.qp.qp_num)
 
@@ -294,7 +305,12 @@ class Life:
             last_to_first.callback(_open.discard, self)
             last_to_first.callback(self.endpoint.close)
             last_to_first.callback(self.service.close)
-            for part, end in (("watch", "close"), ("peers", "stop"), ("_lanes", "forget")):
+            for part, end in (
+                ("watch", "close"),
+                ("peers", "stop"),
+                ("_lanes", "forget"),
+                ("stalls", "stop"),
+            ):
                 if hasattr(self, part):  # not when it failed while it was being made
                     last_to_first.callback(getattr(getattr(self, part), end))
             with contextlib.suppress(ValueError):

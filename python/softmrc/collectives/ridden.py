@@ -69,6 +69,7 @@ class Ridden:
         self._planes: dict[int, _Open] = {}
         self._outages: dict[int, _Open] = {}
         self._down: set[int] = set()
+        self._stalled: dict[int, int] = {}
         self._past: deque[Incident] = deque(maxlen=_MAX_INCIDENTS)
         self._spans: list[tuple[float, float]] = []
 
@@ -97,6 +98,21 @@ class Ridden:
                 self._on_port(event["port"], event["up"], now)
             elif (qp := self._qps.get(event["qpn"])) is not None:
                 self._on_path(qp, event, now)
+
+    def on_stall(self, rank: int, began: float) -> None:
+        """Nothing has got through to a rank since then (`time.monotonic()`); once for each queue pair."""
+        with self._lock:
+            self._stalled[rank] = self._stalled.get(rank, 0) + 1
+            if rank not in self._outages:
+                self._outages[rank] = _Open("outage", self._wall + began, 0, {rank})
+
+    def on_stall_over(self, rank: int, at: float) -> None:
+        """Something gets through on one of the queue pairs again."""
+        with self._lock:
+            self._stalled[rank] = self._stalled.get(rank, 1) - 1
+            if not self._stalled[rank]:
+                del self._stalled[rank]
+            self._settle(self._wall + at)
 
     def incidents(self) -> tuple[Incident, ...]:
         """Return them, oldest first, those that go on last."""
@@ -150,7 +166,7 @@ class Ridden:
         bad = {plane for qp in self._qps.values() for plane, _ in qp.bad}
         for plane in [p for p in self._planes if p not in bad and p not in self._down]:
             self._past.append(self._planes.pop(plane).closed(now))
-        out = {qp.rank for qp in self._qps.values() if len(qp.bad) >= qp.paths}
+        out = {qp.rank for qp in self._qps.values() if len(qp.bad) >= qp.paths} | set(self._stalled)
         for rank in [r for r in self._outages if r not in out]:
             outage = self._outages.pop(rank)
             self._spans.append((outage.began, now))

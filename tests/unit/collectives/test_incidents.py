@@ -46,6 +46,19 @@ def test_no_path_left_to_a_rank_is_an_outage_whose_time_is_lost() -> None:
     assert abs(ridden.seconds_lost() - 1.5) < 1e-6
 
 
+def test_a_stall_is_an_outage_until_the_last_queue_pair_gets_through() -> None:
+    """Where everything is lost at once no path is marked."""
+    ridden = Ridden()
+    ridden.on_stall(3, 10.0)
+    ridden.on_stall(3, 10.2)
+    ridden.on_stall_over(3, 11.0)
+    assert [i.seconds for i in ridden.incidents()] == [None]
+    ridden.on_stall_over(3, 11.5)
+    (one,) = ridden.incidents()
+    assert (one.kind, one.ranks) == ("outage", (3,))
+    assert abs(ridden.seconds_lost() - 1.5) < 1e-6
+
+
 def test_a_plane_whose_link_is_down_is_called_so() -> None:
     ridden = Ridden()
     ridden.on_event({"kind": "port_local", "port": 2, "up": False, "at_ns": 10**9, "qpn": 0})

@@ -62,7 +62,7 @@ def test_all_planes_of_a_rank_lost_for_a_second_and_on_at_once_when_the_first_re
     assert all(f["right"] for f in found)
     assert max(f["slowest"] for f in found) > 0.9, found
     assert max(f["ended"] - f["back"] for f in found) < 0.5 + 0.3, found
-    assert reports[1]["seconds_lost"] > 0.2, reports[1]
+    assert 0.5 < max(r["seconds_lost"] for r in reports) < 1.5 + 0.5, reports
     assert reports[1]["packets_resent"] > 0
 
 
