@@ -57,9 +57,7 @@ def receive_on(
         PeerPlane(mine, remote[its].address, remote[its].udp_port, its, ways.routes.get(mine, ()))
         for mine, its in pairs
     ]
-    base_rtt = ep.steering.base_rtt(knobs.base_rtt, ways)
-    room = ep.steering.window(sum(remote[its].rcvbuf for _, its in pairs) // 4, ways, base_rtt)
-    max_cwnd = knobs.max_cwnd or max(_MIN_CWND, room)
+    base_rtt, max_cwnd = _sized(ep, ways, [remote[its].rcvbuf for _, its in pairs])
     qp.to_init(
         QPAttr(qp_access_flags=Access.LOCAL_WRITE | Access.REMOTE_WRITE),
         MrcQPAttr(ev_profile_id=knobs.ev_profile, cc_profile_id=knobs.cc_profile),
@@ -85,6 +83,13 @@ def receive_on(
             sack_bytes=sack_bytes,
         ),
     )
+
+
+def _sized(ep: Endpoint, ways: Ways, rcvbufs: list[int]) -> tuple[float, int]:
+    """Return the base round trip, seconds, and the largest window, bytes."""
+    base_rtt = ep.steering.base_rtt(ep.knobs.base_rtt, ways)
+    room = ep.steering.window(sum(rcvbufs) // 4, ways, base_rtt)
+    return base_rtt, ep.knobs.max_cwnd or max(_MIN_CWND, room)
 
 
 def _lacks(peer: Offer) -> QPCapFlag:
