@@ -180,6 +180,7 @@ def _mptcp(lab: Lab, transfer: Transfer) -> Iterator[None]:
     """Let the sink announce its further planes; as it was afterwards."""
     hosts = (transfer.source, transfer.sink)
     before = {h: lab.run(h, "ip", "mptcp", "limits", "show").split() for h in hosts}
+    there = {h: _endpoints(lab, h) for h in hosts}
     try:
         for host in hosts:
             lab.run(host, "ip", "mptcp", "limits", "set", "subflow", "8", "add_addr_accepted", "8")
@@ -187,13 +188,21 @@ def _mptcp(lab: Lab, transfer: Transfer) -> Iterator[None]:
             lab.run(transfer.sink, "ip", "mptcp", "endpoint", "add", address, "dev", f"p{plane}", "signal")
         yield
     finally:
-        lab.run(transfer.sink, "ip", "mptcp", "endpoint", "flush")
         for host, words in before.items():
+            # The kernel makes some of its own (implicit ones) for subflows.
+            for number in _endpoints(lab, host) - there[host]:
+                lab.run(host, "ip", "mptcp", "endpoint", "delete", "id", number)
             limits = dict(zip(words[::2], words[1::2], strict=False))
             lab.run(
                 host, "ip", "mptcp", "limits", "set", "subflow", limits.get("subflows", "2"),
                 "add_addr_accepted", limits.get("add_addr_accepted", "0"),
             )  # fmt: skip
+
+
+def _endpoints(lab: Lab, host: str) -> set[str]:
+    """Return the numbers of a host's MPTCP endpoints."""
+    rows = [line.split() for line in lab.run(host, "ip", "mptcp", "endpoint", "show").splitlines()]
+    return {row[row.index("id") + 1] for row in rows if "id" in row}
 
 
 def _retransmitted(lab: Lab, host: str) -> int:
