@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -18,7 +19,19 @@ import json, os, signal, sys, time, threading
 from softmrc.collectives import Group, Mesh, TcpStore
 from softmrc.errors import *
 rank, size = int(sys.argv[1]), int(sys.argv[2])
-store = TcpStore("127.0.0.1", int(sys.argv[3]))
+class Files:
+    def __init__(self, where): self.where = where
+    def path(self, key): return os.path.join(self.where, key.replace("/", "+"))
+    def set(self, key, value):
+        with open(self.path(key) + f".{rank}", "wb") as f: f.write(value)
+        os.rename(self.path(key) + f".{rank}", self.path(key))
+    def get(self, key, timeout):
+        end = time.monotonic() + timeout
+        while not os.path.exists(self.path(key)):
+            if time.monotonic() > end: raise TimeoutError(key)
+            time.sleep(0.01)
+        with open(self.path(key), "rb") as f: return f.read()
+store = TcpStore("127.0.0.1", int(sys.argv[3])) if sys.argv[3].isdecimal() else Files(sys.argv[3])
 args = json.loads(sys.argv[4])
 def group(timeout=20.0, key="g", ranks=None):
     return Group(mesh, ranks or list(range(size)), key=key, timeout=timeout)
@@ -37,6 +50,7 @@ class Ranks:
         *,
         env: Mapping[str, str] | None = None,
         only: list[int] | None = None,
+        run: Callable[..., subprocess.Popen[str]] | None = None,
         **args: Any,
     ) -> None:
         """Start them.
@@ -46,27 +60,23 @@ class Ranks:
             code: what each runs; `args` is a dict of the keyword arguments here.
             env: further environment.
             only: start these ranks alone.
+            run: starts the command of a rank (`run(rank, *command, **options)`), in another namespace for instance:
+                ranks then meet in a directory.
             args: for the code.
         """
         self.store = TcpStore("127.0.0.1", 0, serve=True)
+        self._meeting = tempfile.TemporaryDirectory()
         self.procs: dict[int, subprocess.Popen[str]] = {}
+        where = self._meeting.name if run is not None else str(self.store.port)
         for rank in range(size) if only is None else only:
-            self.procs[rank] = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-c",
-                    _HEAD + code,
-                    str(rank),
-                    str(size),
-                    str(self.store.port),
-                    json.dumps(args),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, **(env or {})},
-            )
+            command = [sys.executable, "-c", _HEAD + code, str(rank), str(size), where, json.dumps(args)]
+            options: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+            if run is not None:
+                self.procs[rank] = run(rank, *command, **options)
+            else:
+                self.procs[rank] = subprocess.Popen(
+                    command, text=True, env={**os.environ, **(env or {})}, **options
+                )
 
     def hear(self, rank: int) -> dict[str, Any]:
         """Return the next thing a rank says."""
@@ -110,3 +120,4 @@ class Ranks:
                 proc.kill()
             proc.communicate()
         self.store.close()
+        self._meeting.cleanup()
