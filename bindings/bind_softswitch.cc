@@ -199,6 +199,12 @@ class SoftSwitch {
   nb::list node_counters(size_t fabric) const {
     return to_list(free_of_gil([&] { return runner_->node_counters(fabric); }));
   }
+  std::vector<uint64_t> sent_bytes(size_t fabric) const {
+    const auto counters = free_of_gil([&] { return runner_->port_counters(fabric); });
+    std::vector<uint64_t> out;
+    for (const PortCounters& n : counters) out.push_back(n.tx_bytes);
+    return out;
+  }
   nb::dict stats() const {
     const RunnerStats s = free_of_gil([&] { return runner_->stats(); });
     nb::dict d;
@@ -238,6 +244,7 @@ void bind_softswitch(nb::module_& m) {
       .def("faults", &SoftSwitch::faults, "fabric"_a)
       .def("port_counters", &SoftSwitch::port_counters, "fabric"_a)
       .def("node_counters", &SoftSwitch::node_counters, "fabric"_a)
+      .def("sent_bytes", &SoftSwitch::sent_bytes, "fabric"_a)
       .def("stats", &SoftSwitch::stats)
       .def("capture", &SoftSwitch::capture, "fabric"_a, "ports"_a, "file"_a)
       .def("failure", &SoftSwitch::failure)

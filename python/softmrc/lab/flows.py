@@ -10,9 +10,10 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from softmrc.errors import MrcError
 from softmrc.lab.course import Bins
 from softmrc.lab.nursery import Child, Nursery
+from softmrc.lab.soft import SoftLab
 
 if TYPE_CHECKING:
     from softmrc.lab.lab import Lab
@@ -177,6 +179,8 @@ class Flows:
 
 def _received(lab: Lab, node: str) -> int:
     """Return the bytes that have arrived at all ports of a host."""
+    if isinstance(lab, SoftLab):
+        return lab.received(node)
     total = 0
     for device in lab.netlinks.ask(lab.namespace(node), "get_links"):
         if str(device.get_attr("IFLA_IFNAME")).startswith("p"):
@@ -204,27 +208,40 @@ class LinkWatch:
             period: seconds between looks.
         """
         self._lab, self._period = lab, period
-        self._ports = [
-            (link.a_node, link.a_dev) if side == "a" else (link.b_node, link.b_dev) for link, side in links
-        ]
+        self._links = list(links)
         self.times: list[float] = []
         self.counts: list[list[int]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="link-watch", daemon=True)
 
     def _run(self) -> None:
-        at = [
-            (self._lab.namespace(n), self._lab.netlinks.index(self._lab.namespace(n), d))
-            for n, d in self._ports
-        ]
+        look = self._soft_look() if isinstance(self._lab, SoftLab) else self._kernel_look()
         while not self._stop.wait(self._period):
             began = time.monotonic()
+            row = look()
+            self.times.append((began + time.monotonic()) / 2)
+            self.counts.append(row)
+
+    def _soft_look(self) -> Callable[[], list[int]]:
+        assert isinstance(self._lab, SoftLab)
+        ports = [(link.name, "up" if side == "a" else "down") for link, side in self._links]
+        return partial(self._lab.sent_bytes, ports)
+
+    def _kernel_look(self) -> Callable[[], list[int]]:
+        at = []
+        for link, side in self._links:
+            node, device, _ = link.ends()[side == "b"]
+            space = self._lab.namespace(node)
+            at.append((space, self._lab.netlinks.index(space, device)))
+
+        def look() -> list[int]:
             row = []
             for space, index in at:
                 (device,) = self._lab.netlinks.ask(space, "get_links", index)
                 row.append(int((device.get_attr("IFLA_STATS64") or {}).get("tx_bytes", 0)))
-            self.times.append((began + time.monotonic()) / 2)
-            self.counts.append(row)
+            return row
+
+        return look
 
     def __enter__(self) -> LinkWatch:
         """Begin."""
@@ -250,5 +267,5 @@ class LinkWatch:
         """Return the bytes of each link between two times."""
         inside = [row for t, row in zip(self.times, self.counts, strict=True) if begin <= t <= end]
         return (
-            [b - a for a, b in zip(inside[0], inside[-1], strict=True)] if inside else [0] * len(self._ports)
+            [b - a for a, b in zip(inside[0], inside[-1], strict=True)] if inside else [0] * len(self._links)
         )

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path as File
 from typing import Any, cast
@@ -111,6 +111,19 @@ class SoftLab(Lab):
         """Return what the ports have counted, as `softmrc.lab.queues.counters` does."""
         ports = ask(self.name, "counters")["ports"]
         return {link: {way: _counted(n) for way, n in ways.items()} for link, ways in ports.items()}
+
+    def received(self, host: str) -> int:
+        """Return the bytes that all ports of a host were sent."""
+        return sum(self.sent_bytes([(link.name, "down") for link in self.links_of(host)]))
+
+    def sent_bytes(self, ports: Sequence[tuple[str, str]]) -> list[int]:
+        """Return the bytes that went onto lines, with Ethernet headers.
+
+        Args:
+            ports: name of a link, and "up" or "down".
+        """
+        sent: list[int] = ask(self.name, "sent", ports=list(ports))
+        return sent
 
     def drops(self) -> dict[str, dict[str, int]]:
         """Return what was dropped, by node (a host's ports apart: `h3.p2`) and reason."""

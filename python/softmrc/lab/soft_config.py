@@ -6,6 +6,7 @@ Routes and SIDs are those of the plan, so both kinds of lab forward alike; queue
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from ipaddress import IPv6Address, IPv6Network
 from typing import Any
 
@@ -40,9 +41,13 @@ class SoftPlane:
     links: tuple[Link, ...]
     config: dict[str, Any]
 
+    @cached_property
+    def _order(self) -> dict[str, int]:
+        return {link.name: k for k, link in enumerate(self.links)}
+
     def port(self, link: str, direction: str) -> int:
         """Return the number of a port."""
-        return 2 * [known.name for known in self.links].index(link) + DIRECTIONS.index(direction)
+        return 2 * self._order[link] + DIRECTIONS.index(direction)
 
 
 def fault_of(line: LineState, cut: bool, rate_bps: int | None) -> dict[str, Any]:

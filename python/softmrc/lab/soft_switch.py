@@ -82,6 +82,7 @@ class SoftServer:
         self._verbs: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
             "lines": self._lines,
             "counters": self._counters,
+            "sent": self._sent,
             "faults": self._faults,
             "record": self._record,
             "stop_recording": self._stop_recording,
@@ -116,7 +117,7 @@ class SoftServer:
                     LineState(**change[direction]), bool(change["cut"]), self._rates[change["link"]]
                 )
                 port = plane.port(change["link"], direction)
-                self._switch.set_fault(self._planes.index(plane), port, fault)
+                self._switch.set_fault(plane.plane - 1, port, fault)
 
     def _counters(self, _: Mapping[str, Any]) -> dict[str, Any]:
         nodes: dict[str, Any] = {}
@@ -129,6 +130,17 @@ class SoftServer:
                 ports[link.name] = {"up": counts[2 * k], "down": counts[2 * k + 1]}
         return {"nodes": nodes, "ports": ports}
 
+    def _sent(self, request: Mapping[str, Any]) -> list[int]:
+        counts: dict[int, list[int]] = {}
+        found = []
+        for link, direction in request["ports"]:
+            plane = self._by_link[link]
+            fabric = plane.plane - 1
+            if fabric not in counts:
+                counts[fabric] = self._switch.sent_bytes(fabric)
+            found.append(counts[fabric][plane.port(link, direction)])
+        return found
+
     def _faults(self, _: Mapping[str, Any]) -> dict[str, Any]:
         found = {}
         for i, plane in enumerate(self._planes):
@@ -140,7 +152,7 @@ class SoftServer:
     def _record(self, request: Mapping[str, Any]) -> None:
         plane = self._by_link[request["link"]]
         fabric, ports = (
-            self._planes.index(plane),
+            plane.plane - 1,
             [plane.port(request["link"], direction) for direction in DIRECTIONS],
         )
         try:
