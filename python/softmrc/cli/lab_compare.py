@@ -32,6 +32,7 @@ def compare(
     ] = "",
     planes: Annotated[int, typer.Option(min=2, max=31, help="Of a lab made for this.")] = 4,
     rate: Annotated[str, typer.Option(help="Rate of each plane of a lab made for this.")] = "200M",
+    switch: Annotated[str, typer.Option(help="Of a lab made for this: kernel, soft or auto.")] = "auto",
     target: Annotated[str, typer.Option(help="What fails: a plane, switch, link, port.")] = "p1",
     silent: Annotated[bool, typer.Option("--silent", help="It swallows packets and stays up.")] = False,
     before: Annotated[float, typer.Option(min=1.5, max=60, help="Seconds before the failure.")] = 3.0,
@@ -67,7 +68,7 @@ def compare(
             if sys.stderr.isatty() and not json
             else (lambda text: None)
         )
-        with _lab(name, planes, bits_per_second(rate, "--rate")) as lab:
+        with _lab(name, planes, bits_per_second(rate, "--rate"), switch) as lab:
             result = run(lab, kinds=kinds, cut=cut, after=after, say=say)
         if figure is not None:
             from softmrc.lab.compare_figure import draw_comparison
@@ -82,7 +83,7 @@ def compare(
 
 
 @contextlib.contextmanager
-def _lab(name: str, planes: int, rate: int | None) -> Iterator[Lab]:
+def _lab(name: str, planes: int, rate: int | None, switch: str) -> Iterator[Lab]:
     """Give out the lab of that name as it is, or one that is made for this."""
     from softmrc.lab import Lab, LabSpec
     from softmrc.lab.state import known
@@ -94,7 +95,7 @@ def _lab(name: str, planes: int, rate: int | None) -> Iterator[Lab]:
         finally:
             lab.close()
         return
-    with Lab.up(LabSpec(name=name, planes=planes, t0=2, t1=4, hosts=2, rate_bps=rate)) as lab:
+    with Lab.up(LabSpec(name=name, planes=planes, t0=2, t1=4, hosts=2, rate_bps=rate, switch=switch)) as lab:
         yield lab
 
 
@@ -110,7 +111,6 @@ def _print(result: Result) -> None:
         table.add_column(column, justify="right")
     for run in found["runs"]:
         if "why_not" in run:
-            table.add_row(run["kind"], f"not run: {run['why_not']}")
             continue
         outage = run["outages"][0]
         figures = (
@@ -128,6 +128,9 @@ def _print(result: Result) -> None:
             f"{result.cut.at:g} s to {result.cut.until:g} s"
         )
         console.print(table)
+        for run in found["runs"]:
+            if "why_not" in run:
+                console.print(f"{run['kind']} was not run: {run['why_not']}")
         for check in result.checks:
             value = "never" if check.ours != check.ours else f"{check.ours:.4g}"
             console.print(

@@ -25,6 +25,7 @@ def paper(
     rate: Annotated[
         str, typer.Option(help="Rate of a host's port, where a study says nothing else.")
     ] = "100M",
+    switch: Annotated[str, typer.Option(help="kernel, soft or auto.")] = "auto",
     show: Annotated[bool, typer.Option("--list", help="List the targets and run nothing.")] = False,
     name: Annotated[str, typer.Option("--name", "-n", help="Of the labs it makes.")] = "paper",
     json: Json = False,
@@ -62,7 +63,7 @@ def paper(
             else (lambda text: None)
         )
         port = bits_per_second(rate, "--rate") or 100_000_000
-        report = run_bed(targets, quick=quick, name=name, rate_bps=port, say=say)
+        report = run_bed(targets, quick=quick, name=name, rate_bps=port, switch=switch, say=say)
         if folder is not None:
             from softmrc.lab.paper_figures import store_bed
 

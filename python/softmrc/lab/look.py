@@ -90,11 +90,16 @@ class Look:
 
 
 def look(lab: Lab) -> Look:
-    """Read the counters of a lab in the kernel.
+    """Read the counters of a lab.
 
     Raises:
         MrcError: the system refused to tell.
     """
+    if lab.state.mode == "soft":
+        from softmrc.lab.soft import SoftLab
+
+        assert isinstance(lab, SoftLab)
+        return lab.look()
     counts: dict[str, tuple[int, int]] = {}
     dead: dict[str, str] = {}
     began = time.monotonic()

@@ -70,6 +70,7 @@ def run_bed(
     quick: bool = False,
     name: str = "paper",
     rate_bps: int = 100_000_000,
+    switch: str = "auto",
     say: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Run the studies of some targets, one after another, each on labs of its own.
@@ -79,6 +80,7 @@ def run_bed(
         quick: one draw and short states.
         name: of the labs.
         rate_bps: of a host's port where a study says nothing else.
+        switch: "kernel", "soft" or "auto".
         say: told what is being done.
 
     Returns:
@@ -86,7 +88,7 @@ def run_bed(
     """
     effort = QUICK if quick else FULL
     report = Report(effort.name, effort.seeds)
-    site = Site(effort, name, rate_bps, say)
+    site = Site(effort, name, rate_bps, switch, say)
     began = time.monotonic()
     with site.nursery:
         _run_all(site, targets, report)

@@ -56,12 +56,14 @@ class Site:
         effort: of the run.
         name: of the labs it makes; one stands at a time.
         rate_bps: of a host's port.
+        switch: "kernel", "soft" or "auto".
         say: told what is being done.
     """
 
     effort: Effort
     name: str = "paper"
     rate_bps: int = 100_000_000
+    switch: str = "auto"
     say: Callable[[str], None] = lambda _: None
     nursery: Nursery = field(default_factory=Nursery)
 
@@ -75,7 +77,9 @@ class Site:
         from softmrc.lab.lab import Lab
         from softmrc.lab.spec import LabSpec
 
-        given: dict[str, Any] = {"name": self.name, "rate_bps": self.rate_bps, **fields}
+        given: dict[str, Any] = {
+            "name": self.name, "rate_bps": self.rate_bps, "switch": self.switch, **fields
+        }  # fmt: skip
         spec = LabSpec(**given)
         with Lab.up(spec) as made:
             yield made

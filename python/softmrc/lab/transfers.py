@@ -23,6 +23,7 @@ from softmrc.bench.proc import Program
 from softmrc.bench.tcp import missing_iperf3, missing_mptcp
 from softmrc.errors import MrcError
 from softmrc.lab.course import Bins, Course
+from softmrc.lab.soft import SoftLab
 from softmrc.srv6 import FABRIC_ENV
 
 if TYPE_CHECKING:
@@ -101,14 +102,19 @@ def _ports(lab: Lab) -> list[str]:
     return [f"p{p}" for p in range(1, lab.spec.planes + 1)]
 
 
-def _watched(lab: Lab, meter: Meter, during: During | None, client: Program) -> None:
+def _watched(lab: Lab, sink: str, meter: Meter, during: During | None, client: Program) -> None:
     """Wait until bytes arrive, then let things happen."""
     deadline = time.monotonic() + _PATIENCE
     begun = meter.span[0]
-    while (
-        lab.state.mode == "kernel"
-        and sum(meter.arrived(p, begun, math.inf) for p in _ports(lab)) < _RUNNING_BYTES
-    ):
+    soft = lab if isinstance(lab, SoftLab) else None
+    first = soft.received(sink) if soft is not None else 0
+
+    def arrived() -> float:
+        if soft is not None:
+            return soft.received(sink) - first
+        return sum(meter.arrived(p, begun, math.inf) for p in _ports(lab))
+
+    while arrived() < _RUNNING_BYTES:
         if time.monotonic() > deadline or not client.running:
             return  # its own report says why
         time.sleep(0.02)
@@ -150,7 +156,7 @@ def _softmrc(lab: Lab, transfer: Transfer, during: During | None, *, trimming: b
         words = [*perf, transfer.sink, "-D", f"{transfer.seconds:g}", *transfer.options]
         client = stack.enter_context(_program(lab, transfer.source, *words, **env))
         with Meter(server.pid) as meter:
-            _watched(lab, meter, during, client)
+            _watched(lab, transfer.sink, meter, during, client)
             # Status 1 says that queue pairs were lost; the figures say how many.
             report = client.json(transfer.seconds + 2 * _PATIENCE, accept=(0, 1))
     found = report["bins"]
@@ -223,7 +229,7 @@ def _iperf(lab: Lab, transfer: Transfer, during: During | None, *, mptcp: bool) 
         words = [*common, "-c", address, "-t", f"{max(1, round(transfer.seconds))}"]
         client = stack.enter_context(_program(lab, transfer.source, *words))
         with Meter(server.pid) as meter:
-            _watched(lab, meter, during, client)
+            _watched(lab, transfer.sink, meter, during, client)
             report = client.json(transfer.seconds + 2 * _PATIENCE, last_line=False, accept=(0, 1))
             far = server.json(_PATIENCE, last_line=False, accept=(0, 1))
     if "error" in report:
