@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from softmrc.collectives.mesh import Mesh
 from softmrc.collectives.peers import dials
 from softmrc.collectives.store import LocalStore
 from softmrc.collectives.watch import watched
+from softmrc.endpoint import Endpoint
 from softmrc.errors import UsageError
 
 MEET = """
@@ -116,6 +118,23 @@ expect("end")
         assert [ranks.finish(r, 60)[0] for r in range(16)] == [0] * 16
 
 
+def test_256_at_one_door_at_once() -> None:
+    """B65: more than are set up at a time; those that are turned away come back by themselves."""
+    with Endpoint("127.0.0.1") as here, Endpoint("127.0.0.1") as there:
+        listener = here.listen(token=b"secret")
+
+        async def knock() -> list[object]:
+            return await asyncio.gather(
+                *(
+                    there.connect(listener.addresses, listener.port, token=b"secret", timeout=50)
+                    for _ in range(256)
+                )
+            )
+
+        assert len(there.hub.run(knock())) == 256
+        assert here.stats().connections == 256
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_killed_and_restarted_on_the_same_ports_20_times() -> None:
@@ -191,6 +210,24 @@ say(took=time.monotonic() - begin, threads=threading.active_count())
             assert found["took"] < 5
             assert found["threads"] == 1
             assert ranks.finish(r)[0] == 0
+
+
+def test_a_small_memlock_limit_is_no_matter() -> None:
+    """B59: nothing is pinned."""
+    code = """
+import resource
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+mesh = Mesh(store, rank, size, timeout=20)
+g = group()
+big = bytearray(32 << 20)
+g.all_reduce(big)
+(g.send(big, 1) if rank == 0 else g.recv(big, 0)).result(20)
+say(ok=True)
+mesh.close()
+"""
+    with Ranks(2, code) as ranks:
+        assert ranks.hear(0)["ok"]
+        assert ranks.hear(1)["ok"]
 
 
 def test_idle_ranks_cost_next_to_nothing() -> None:
