@@ -63,8 +63,18 @@ struct Group {
   uint32_t oldest = 0;                                // jobs below are over
   std::array<std::unique_ptr<Job>, kWindow> running;  // by number
   std::deque<std::unique_ptr<Job>> queued;            // beyond the window
+  struct Past {
+    uint32_t number = 0;
+    std::shared_ptr<const Program> program;
+  };
+  std::array<Past, kWindow> past;  // jobs that went well, by number
   std::shared_ptr<const Failure> failure;
 
+  // What we expected of a peer in a job that is done; 0 when that is forgotten.
+  [[nodiscard]] uint64_t past_print(uint32_t number, uint32_t peer) const {
+    const Past& p = past[number % kWindow];
+    return p.program != nullptr && p.number == number ? p.program->print(peer) : 0;
+  }
   [[nodiscard]] Job* find(uint32_t number) const {
     if (number - oldest >= started - oldest) return nullptr;
     Job* j = running[number % kWindow].get();

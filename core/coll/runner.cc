@@ -311,6 +311,7 @@ void Runner::Impl::reap(Endpoint& e, Instant now) {
     release(e, *j);
     finished.push_back({j->id, JobState::done, nullptr});
     ++stats.jobs_done;
+    g->past[number % kWindow] = {number, j->program};
     g->running[number % kWindow].reset();
     while (g->oldest != g->started && g->running[g->oldest % kWindow] == nullptr) ++g->oldest;
     start(e, *g);
@@ -321,6 +322,11 @@ void Runner::Impl::bury(Endpoint& e, Instant now, Group& g) {
   for (const uint32_t id : g.lanes) {
     Lane* l = lane(id);
     if (l == nullptr) continue;
+    // A peer that runs another program must not wait for ever for what ours does not send.
+    const Job* j = g.find(g.failure->job);
+    const bool differs = g.failure->cause == Failure::Cause::mismatch &&
+                         g.failure->peer == static_cast<int32_t>(l->rank) && j != nullptr;
+    if (differs && !l->dead) (void)announce(e, now, *l, *j, false);
     stop_reading(e, now, *l);
     l->to_announce.clear();
   }

@@ -49,7 +49,8 @@ struct Runner::Impl {
   void pump(Endpoint& e, Instant now);
   void pump_lane(Endpoint& e, Instant now, Lane& l);
   bool pump_job(Endpoint& e, Instant now, Lane& l, Group& g, Job& j, uint32_t peer, bool eager_turn);
-  bool announce(Endpoint& e, Instant now, Lane& l, Job& j);
+  // Not `open`: only what we expect of the call, without memory to write to.
+  bool announce(Endpoint& e, Instant now, Lane& l, const Job& j, bool open);
   bool send_eager(Endpoint& e, Instant now, Lane& l, Job& j, uint32_t step);
   bool send_data(Endpoint& e, Instant now, Lane& l, Group& g, Job& j, uint32_t step);
   bool post(Endpoint& e, Instant now, Lane& l, engine::SendWr& wr, Imm kind, uint32_t job, uint32_t step);

@@ -82,7 +82,16 @@ void Runner::Impl::on_eager(Lane& l, uint32_t length) {
   const uint32_t least = !l.early.empty() ? l.early.back().job : (g == nullptr ? 0 : g->started);
   if (static_cast<int32_t>(m.job - least) < 0) {
     ++stats.drop_late;
-    return l.in.release(*slot);
+    l.in.release(*slot);
+    // A job is done when all its messages are there: one more means that the peer runs another program.
+    if (g != nullptr)
+      fail_group(*g, {.cause = Failure::Cause::mismatch,
+                      .peer = static_cast<int32_t>(l.rank),
+                      .job = m.job,
+                      .ours = g->past_print(m.job, l.rank),
+                      .theirs = m.print,
+                      .reason = "a message that the program does not have"});
+    return;
   }
   l.early.push_back(m);
 }

@@ -41,7 +41,7 @@ void Runner::Impl::pump_lane(Endpoint& e, Instant now, Lane& l) {
   bool eager_turn = true;
   while (!l.to_announce.empty()) {
     Job* j = g->find(l.to_announce.front());
-    if (j != nullptr && !announce(e, now, l, *j)) return;
+    if (j != nullptr && !announce(e, now, l, *j, true)) return;
     l.to_announce.pop_front();
   }
   for (uint32_t n = g->oldest; n != g->started && g->failure == nullptr; ++n) {
@@ -104,12 +104,12 @@ bool Runner::Impl::post(Endpoint& e, Instant now, Lane& l, engine::SendWr& wr, I
   return true;
 }
 
-bool Runner::Impl::announce(Endpoint& e, Instant now, Lane& l, Job& j) {
+bool Runner::Impl::announce(Endpoint& e, Instant now, Lane& l, const Job& j, bool open) {
   Announcement a;
   a.job = j.number;
   a.print = j.program->print(l.rank);
   for (size_t b = 0; b < a.addr.size(); ++b) {
-    if (j.buf[b].write_key == 0) continue;
+    if (!open || j.buf[b].write_key == 0) continue;
     const uint64_t base = b == static_cast<size_t>(Buf::output) ? j.program->base(l.rank) : 0;
     if (base >= j.buf[b].bytes) continue;
     a.addr[b] = j.buf[b].addr + base;

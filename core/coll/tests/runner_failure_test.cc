@@ -55,6 +55,39 @@ TEST_CASE("ranks that run different programs both learn what the other one runs"
   CHECK(failed_for(b.side(1), Failure::Cause::mismatch, 0));
 }
 
+TEST_CASE("also when the second one notices at once and sends nothing of its program") {
+  Bench b;
+  std::vector<int32_t> in(64), out0(64), out1(64);
+  REQUIRE(b.submit(0, exchange(0, 256, {0, 111}), in, out0).ok());
+  CHECK(!b.run(1, base::Duration::millis(5)));
+  REQUIRE(b.submit(1, exchange(1, 256, {222, 0}), in, out1).ok());
+  REQUIRE(b.run(1));
+  CHECK(failed_for(b.side(0), Failure::Cause::mismatch, 1));
+  CHECK(failed_for(b.side(1), Failure::Cause::mismatch, 0));
+}
+
+TEST_CASE("a message for a job that is done here comes from another program") {
+  Bench b;
+  std::vector<int32_t> one{1}, other{2};
+  for (const uint32_t s : {0u, 1u}) {  // both believe to be the only one that sends
+    Writer w(DType::i32);
+    w.add({Kind::send, kEager, Buf::input, Buf::output, 1 - s, 0, 0, 4});
+    w.prints(s == 0 ? std::vector<uint64_t>{0, 5} : std::vector<uint64_t>{6, 0});
+    REQUIRE(b.submit(s, w.done(), s == 0 ? one : other, s == 0 ? one : other).ok());
+  }
+  REQUIRE(b.run(1));
+  CHECK(b.all(JobState::done));
+  CHECK(!b.run(2, base::Duration::millis(5)));
+  for (const uint32_t s : {0u, 1u}) {
+    const auto why = b.side(s).runner->failure_of(b.side(s).group);
+    REQUIRE(why != nullptr);
+    CHECK(why->cause == Failure::Cause::mismatch);
+    CHECK_EQ(why->ours, s == 0 ? 5u : 6u);
+    CHECK_EQ(why->theirs, s == 0 ? 6u : 5u);
+    CHECK_EQ(b.submit(s, exchange(s, 4), one, other).error(), ECANCELED);
+  }
+}
+
 TEST_CASE("different lengths are no overrun but a mismatch, eager or not") {
   for (const bool eager : {true, false}) {
     Bench b;

@@ -48,14 +48,25 @@ def _raise_qp(rank: Rank, qpn: int, peer: Rank, peer_qpn: int, psns: tuple[int, 
         },
     )  # fmt: skip
     rank.driver.modify_qp(
-        qpn, {"state": RTS, "sq_psn": ours, "mpr": 8, "max_wimm": 128, "hold_time_ns": hold_ns, "min_ack_timeout_ns": 1_000_000}
+        qpn,
+        {
+            "state": RTS,
+            "sq_psn": ours,
+            "mpr": 8,
+            "max_wimm": 128,
+            "hold_time_ns": hold_ns,
+            "min_ack_timeout_ns": 1_000_000,
+        },
     )
 
 
 def _join(ranks: Sequence[Rank], a: int, b: int, hold_ns: int) -> None:
     pair = (ranks[a], ranks[b])
     init = {"max_send_wr": 256, "max_recv_wr": 256}
-    qpns = [r.driver.create_qp({"pd": r.runner.pd, "send_cq": r.runner.cq, "recv_cq": r.runner.cq, **init}) for r in pair]
+    qpns = [
+        r.driver.create_qp({"pd": r.runner.pd, "send_cq": r.runner.cq, "recv_cq": r.runner.cq, **init})
+        for r in pair
+    ]
     memory = [r.runner.open_lane_memory() for r in pair]
     for i, (mine, peer) in enumerate(((a, b), (b, a))):
         rank = pair[i]
@@ -82,7 +93,9 @@ def ranks_of(n: int, hold_s: float = 5.0) -> Iterator[list[Rank]]:
             rank.driver.close()
 
 
-def exchange_eager(rank: int, nbytes: int, dtype: int = F32, op: int = SUM, prints: Sequence[int] = ()) -> CollProgram:
+def exchange_eager(
+    rank: int, nbytes: int, dtype: int = F32, op: int = SUM, prints: Sequence[int] = ()
+) -> CollProgram:
     """All-reduce of two ranks: everybody sends all it has."""
     peer = 1 - rank
     steps: list[Step] = [
@@ -112,8 +125,8 @@ def halves(rank: int, nbytes: int, chunk: int, dtype: int = F32, op: int = SUM) 
     return CollProgram(dtype, op, 2, half, steps)
 
 
-def submit_all(ranks: Sequence[Rank], programs: Sequence[CollProgram], ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+def submit_all(
+    ranks: Sequence[Rank], programs: Sequence[CollProgram], ins: Sequence[Any], outs: Sequence[Any]
+) -> list[Any]:
     """Submit the same collective on every rank."""
-    return [
-        r.runner.submit(r.gid, p, i, o) for r, p, i, o in zip(ranks, programs, ins, outs, strict=True)
-    ]
+    return [r.runner.submit(r.gid, p, i, o) for r, p, i, o in zip(ranks, programs, ins, outs, strict=True)]
