@@ -89,16 +89,19 @@ class Steering:
             plane: as `Context` takes it.
             evs: of planes that do not say.
         """
-        made = dict(plane)
+        made = self.reach(plane)
         fabric = self.fabric
-        if fabric is not None and (gateway := fabric.gateway(made["address"])) is not None:
-            made["gateway"] = gateway
         if fabric is None or fabric.mode != "usid" or fabric.whose(made["address"]) is None:
             return made
         made["evs"] = self.evs(made["address"], made.get("evs") or evs)
         if "gateway" not in made and (fabric.checksum == "none" or sums_filled_in(made["address"])):
             made["udp_checksum"] = False
         return made
+
+    def reach(self, plane: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a plane's configuration with the user-space switch that it hangs on, where there is one."""
+        gateway = self.fabric.gateway(str(plane["address"])) if self.fabric is not None else None
+        return {**plane, **({} if gateway is None else {"gateway": gateway})}
 
     def meet(self, address: str) -> str:
         """Return where to make connections with the host of an address: elsewhere behind a user-space switch."""

@@ -107,10 +107,11 @@ class Ends:
         self.pmtu = 0
         self.pairs: list[tuple[int, int]] = []
         self._knobs = Knobs(hold_time=_HOLD_SECONDS, delay_mark=local.delay_mark_us / 1e6)
-        self._steering = Steering.of("" if local.via else local.fabric)
+        known = Steering.of(local.fabric)
+        self._steering = Steering(None) if local.via else known
         self._ways = Ways()
         self._base_rtt = 0.0
-        planes = [self._steering.plane({"address": p}, local.evs) for p in local.planes]
+        planes = [known.reach(self._steering.plane({"address": p}, local.evs)) for p in local.planes]
         self.ctx = Context(
             "perf", planes, evs_per_plane=local.evs, udp_port=0, rcvbuf=local.rcvbuf,
             sndbuf=local.sndbuf, progress=local.progress, spin_us=local.spin_us, batching=local.batching,
