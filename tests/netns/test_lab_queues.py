@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import socket
 import struct
 import time
@@ -15,11 +17,13 @@ import pytest
 
 from softmrc.lab import Lab, faults, queues
 from softmrc.lab.bpf_build import why_no_bpf
+from softmrc.lab.bpf_kernel import program_by_id
 from softmrc.lab.plan import inner_address
 from softmrc.lab.ports import PortCounters
 from softmrc.lab.queue_spec import Dscps, QueueSpec
 from softmrc.lab.snapshot import differences
 from softmrc.netns.enter import entered
+from softmrc.netns.space import tell
 
 CODES = Dscps()
 ECT0, CE = 2, 3
@@ -257,6 +261,35 @@ def test_without_bpf_the_lab_works_and_says_what_it_lacks(
     got = pair.receive()
     assert {g.length for g in got} == {PAYLOAD}
     assert first.at - sent < (got[-1].at - sent) / 2, "control does not overtake"
+
+
+def test_no_program_outlives_its_lab(lab_maker: Callable[..., Lab]) -> None:
+    if why_no_bpf():
+        pytest.skip(f"needs clang and BPF: {why_no_bpf()}")
+    short = lab_maker(planes=1, t0=1, t1=0, hosts=2, switch="kernel")
+    faults.fail(short, "h0.p1", loss=0.5)
+    at = short.namespace("p1.t0-0")
+    numbers = [
+        entry["options"]["prog"]["id"]
+        for dev in ("h0", "h1")
+        for hook in ("ingress", "egress")
+        for entry in json.loads(tell("tc", "-n", at, "-j", "filter", "show", "dev", dev, hook))
+        if "options" in entry
+    ]
+    assert len(numbers) == 3  # two queues, and the line from h0
+    short.down()
+    deadline = time.monotonic() + 5
+    while (left := [n for n in numbers if alive(n)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+
+
+def alive(number: int) -> bool:
+    try:
+        os.close(program_by_id(number))
+    except OSError:
+        return False
+    return True
 
 
 def test_labs_of_equal_spec_have_equal_queues(lab_maker: Callable[..., Lab], slow: Lab) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from softmrc.lab.lab import Lab
     from softmrc.lab.names import Link
 
-__all__ = ["Timekeeper", "active", "fail", "forget", "heal", "lines_of", "set_fault", "switch_on"]
+__all__ = ["Timekeeper", "active", "fail", "forget", "heal", "lines_of", "release", "set_fault", "switch_on"]
 
 _SWITCH = re.compile(r"p\d+\.t[012]-\d+")
 _POLL_S = 0.5  # how soon a thread notices that its fault was healed by somebody else
@@ -39,6 +39,14 @@ def lines_of(lab: Lab) -> KernelLines:
             _lines[lab] = KernelLines(lab)
             weakref.finalize(lab, _lines[lab].close)
         return _lines[lab]
+
+
+def release(lab: Lab) -> None:
+    """Close the sockets into a lab's links, which keep its namespaces alive. Idempotent."""
+    with _lines_lock:
+        lines = _lines.pop(lab, None)
+    if lines is not None:
+        lines.close()
 
 
 def fail(

@@ -159,8 +159,10 @@ class Lab:
 
     def close(self) -> None:
         """End the programs this object started and close its sockets; the lab stays."""
+        from softmrc.lab.faults import release
         from softmrc.netns.space import end_all
 
+        release(self)
         self.netlinks.close()
         end_all(self._children)
         self._children.clear()
