@@ -117,7 +117,7 @@ def test_b45_five_equal_runs_give_equal_state_and_leave_nothing() -> None:
     seen = []
     for _ in range(5):
         with _up(name) as lab:
-            seen.append((lab.snapshot(), sorted(lab.fabric().to_json()), lab.fabric().meeting))
+            seen.append((lab.snapshot(), sorted(lab.fabric().gateways), lab.plan.nodes.keys()))
     assert all(one == seen[0] for one in seen)
     assert _files(name) == []
     assert programs(name) == []
@@ -127,3 +127,25 @@ def test_labs_stand_beside_each_other() -> None:
     with _up(fresh_name()) as one, _up(fresh_name()) as two:
         assert one.fabric().meeting != two.fabric().meeting
         assert not set(one.fabric().gateways.values()) & set(two.fabric().gateways.values())
+
+
+_IN_A_SPACE = """
+import sys
+from softmrc.lab import Lab, LabSpec
+from softmrc.lab.probe import probe
+with Lab.up(LabSpec(name=sys.argv[1], planes=2, t0=2, t1=2, hosts=2, switch="soft")) as lab:
+    found = probe(lab)
+    print(found.paths_ok, found.paths_total, lab.run("h0", "id", "-u").strip())
+"""
+
+
+def test_b43_in_a_user_namespace_of_its_own_where_loopback_is_down() -> None:
+    name = fresh_name()
+    tried = subprocess.run(["unshare", "-Urn", "true"], capture_output=True, text=True)
+    if tried.returncode != 0:
+        pytest.skip(f"needs user namespaces: {tried.stderr.strip()}")
+    done = subprocess.run(
+        ["unshare", "-Urn", sys.executable, "-c", _IN_A_SPACE, name], capture_output=True, text=True, timeout=60
+    )  # fmt: skip
+    assert done.stdout.split() == ["8", "8", "0"], done.stderr
+    assert _files(name) == []

@@ -26,6 +26,7 @@ from softmrc.lab.names import Link
 from softmrc.lab.ports import PortCounters
 from softmrc.lab.remove import remove_lab
 from softmrc.lab.soft_client import ask, start_switch
+from softmrc.lab.soft_loopback import raise_loopback
 from softmrc.lab.soft_port import SoftSocket
 from softmrc.lab.spec import LabSpec
 from softmrc.lab.state import LabState, Process, locked
@@ -262,6 +263,7 @@ def up(spec: LabSpec, *, keep: bool = False, step: Callable[[str], None] = _sile
         )
     if spec.mtu > _MAX_MTU:
         raise UsageError(f"mtu = {spec.mtu}: at most {_MAX_MTU} in the user-space switch")
+    raise_loopback()
     with locked(spec.name):
         old = LabState.load(spec.name)
         if old is not None and not old.abandoned:
