@@ -30,6 +30,6 @@ def raise_loopback() -> None:
             fcntl.ioctl(sock, _SET_FLAGS, _REQUEST.pack(b"lo", flags | _UP))
         except OSError as error:
             raise UsageError(
-                f"the loopback device is down in this network namespace (to set it up: {os.strerror(error.errno or 1)}): "
+                f"the loopback device is down in this network namespace ({os.strerror(error.errno or 1)}): "
                 "ip link set lo up, as its root"
             ) from None
