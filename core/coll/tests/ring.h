@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "coll/runner.h"
-#include "testing/tests/story.h"
+#include "testing/check.h"
+#include "testing/pair.h"
 
 namespace mrc::coll {
 
