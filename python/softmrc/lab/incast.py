@@ -75,7 +75,8 @@ class Outcome:
         trimmed, dropped: packets that found no room in a switch, from the first on.
         marked: packets marked in switches.
         headers: trimmed headers that reached the receiver.
-        nacks: sent for them.
+        nacks: sent for them; a header of a packet that came in the meantime needs none.
+        unsaid: SACKs and NACKs that the receiver had no room to keep until it could send them.
         repeated: packets sent again because of a NACK.
         timeouts: packets sent again because a timer ran out.
         assumed_bad: times that a path was taken for dead.
@@ -93,6 +94,7 @@ class Outcome:
     marked: int
     headers: int
     nacks: int
+    unsaid: int
     repeated: int
     timeouts: int
     assumed_bad: int
@@ -232,6 +234,7 @@ def _outcome(
         marked=sum(p.marked for p in ports),
         headers=got.get("rx.trimmed", 0),
         nacks=got.get("rx.nack_tx", 0),
+        unsaid=got.get("rx.control_overflow", 0),
         repeated=sent.get("tx.rtx_trimmed", 0) + sent.get("tx.rtx_lasthop", 0),
         timeouts=sent.get("tx.rtx_timeout", 0),
         assumed_bad=sum(look["assumed_bad"] for look in last),
