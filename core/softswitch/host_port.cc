@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -28,27 +27,6 @@ namespace {
 constexpr uint16_t kFirstFree = 49'152;
 constexpr size_t kErrorTries = 8;
 
-struct Arrival {
-  size_t segment = 0;       // length of the datagrams of a run; 0: one datagram
-  int64_t realtime_ns = 0;  // 0: unknown
-};
-
-Arrival read_control(msghdr& m) {
-  Arrival a;
-  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
-    if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
-      int segment = 0;
-      std::memcpy(&segment, CMSG_DATA(c), sizeof segment);
-      a.segment = static_cast<size_t>(std::max(segment, 0));
-    } else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPNS) {
-      timespec t{};
-      std::memcpy(&t, CMSG_DATA(c), sizeof t);
-      a.realtime_ns = int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-    }
-  }
-  return a;
-}
-
 sockaddr_in loopback(uint32_t address, uint16_t port) {
   sockaddr_in a{};
   a.sin_family = AF_INET;
@@ -60,29 +38,6 @@ sockaddr_in loopback(uint32_t address, uint16_t port) {
 const sockaddr* plain(const sockaddr_in& a) { return reinterpret_cast<const sockaddr*>(&a); }
 
 }  // namespace
-
-Socket::~Socket() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-Inbox::Inbox() : bytes_(new uint8_t[kMessages * kSlot]) {
-  for (size_t i = 0; i < kMessages; ++i) {
-    iov_[i] = {bytes_.get() + i * kSlot, kSlot};
-    msghdr& m = messages_[i].msg_hdr;
-    m.msg_name = &from_[i];
-    m.msg_iov = &iov_[i];
-    m.msg_iovlen = 1;
-    m.msg_control = &control_[i];
-  }
-}
-
-mmsghdr* Inbox::rewind() {
-  for (mmsghdr& m : messages_) {
-    m.msg_hdr.msg_namelen = sizeof(sockaddr_in);
-    m.msg_hdr.msg_controllen = kControl;
-  }
-  return messages_.data();
-}
 
 int HostPort::open(uint32_t address, int rcvbuf) {
   socket_ = Socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -102,16 +57,14 @@ int HostPort::open(uint32_t address, int rcvbuf) {
 }
 
 bool HostPort::receive(Inbox& inbox, Instant now, int64_t clock_offset_ns) {
-  const int n = recvmmsg(fd(), inbox.rewind(), Inbox::kMessages, MSG_DONTWAIT, nullptr);
+  const int n = inbox.receive(fd());
   for (int i = 0; i < n; ++i) {
     const auto k = static_cast<size_t>(i);
     const base::ByteView all = inbox.bytes(k);
-    const Arrival a = read_control(inbox.message(k).msg_hdr);
+    const Inbox::Arrival a = inbox.arrival(k, now, clock_offset_ns);
     const size_t step = a.segment == 0 || a.segment > all.size() ? all.size() : a.segment;
-    Instant at = now;
-    if (a.realtime_ns != 0) at = std::min(now, Instant{a.realtime_ns - clock_offset_ns});
     for (size_t from = 0; from < all.size(); from += step)
-      packet(inbox.from(k), all.subspan(from, std::min(step, all.size() - from)), at);
+      packet(inbox.from_v4(k), all.subspan(from, std::min(step, all.size() - from)), a.at);
     if (all.empty()) fabric_->count_drop(host_, Drop::bad_message);
     sent_ = true;
   }
@@ -124,7 +77,7 @@ void HostPort::packet(const sockaddr_in& from, base::ByteView bytes, Instant at)
   fabric_->ingest(at, host_, bytes);
 }
 
-void HostPort::slow_down(Instant now) {
+void HostPort::end_turn(Instant now) {
   if (!std::exchange(sent_, false)) return;
   const base::Duration busy = fabric_->backlog(host_);
   if (busy <= kBusy || now < paused_until_) return;

@@ -20,6 +20,7 @@
 
 #include "softswitch/capture.h"
 #include "softswitch/host_port.h"
+#include "softswitch/veth_port.h"
 
 namespace mrc::softswitch {
 
@@ -48,8 +49,7 @@ struct Runner::Shard {
     for (auto& [file, capture] : *static_cast<Captures*>(captures)) capture.packet(port, at, bytes);
   }
   struct Host {
-    HostPort port;
-    size_t slot;
+    std::unique_ptr<Attachment> port;
     int tell_left = 0;
     Instant tell_at{};
   };
@@ -72,7 +72,8 @@ struct Runner::Shard {
   std::atomic<bool> stop{false};
   std::thread thread;
 
-  int add(const FabricSpec& spec, const RunnerSpec& runner, std::string& why);
+  int add(const FabricSpec& spec, const RunnerSpec& runner, const std::vector<DeviceSpec>& devices,
+          std::string& why);
   int open(std::string& why);
   void run();
   Instant turn();
@@ -86,22 +87,42 @@ struct Runner::Shard {
   }
 };
 
-int Runner::Shard::add(const FabricSpec& spec, const RunnerSpec& runner, std::string& why) {
+namespace {
+
+// The device of a host, where one is named, else a loopback socket.
+std::unique_ptr<Attachment> attach(Fabric& fabric, uint32_t node, const RunnerSpec& runner,
+                                   const std::vector<DeviceSpec>& devices, std::string& why) {
+  const auto device =
+      std::find_if(devices.begin(), devices.end(), [node](const DeviceSpec& d) { return d.node == node; });
+  int e = 0;
+  if (device != devices.end()) {
+    auto port = std::make_unique<VethPort>(fabric, *device);
+    if (e = port->open(runner.rcvbuf); e == 0) return port;
+    why = "device " + device->device + ": " + std::strerror(e);
+    if (e == EPERM) why += "; packet sockets need CAP_NET_RAW in this network namespace";
+  } else {
+    auto port = std::make_unique<HostPort>(fabric, node);
+    if (e = port->open(runner.address, runner.rcvbuf); e == 0) return port;
+    why = std::string("no loopback socket for a host's port: ") + std::strerror(e);
+  }
+  if (e == EMFILE || e == ENFILE) why += "; raise the limit of open files (ulimit -n): one a host and plane";
+  return nullptr;
+}
+
+}  // namespace
+
+int Runner::Shard::add(const FabricSpec& spec, const RunnerSpec& runner,
+                       const std::vector<DeviceSpec>& devices, std::string& why) {
   Slot s;
   s.fabric = std::make_unique<Fabric>(spec, why);
   if (!why.empty()) return EINVAL;
   s.host_index.assign(spec.nodes.size(), UINT32_MAX);
   for (uint32_t node = 0; node < spec.nodes.size(); ++node) {
     if (!spec.nodes[node].host) continue;
-    HostPort port(*s.fabric, node);
-    if (const int e = port.open(runner.address, runner.rcvbuf); e != 0) {
-      why = std::string("no loopback socket for a host's port: ") + std::strerror(e);
-      if (e == EMFILE || e == ENFILE)
-        why += "; raise the limit of open files (ulimit -n): one a host and plane";
-      return e;
-    }
+    auto port = attach(*s.fabric, node, runner, devices, why);
+    if (port == nullptr) return EINVAL;
     s.host_index[node] = static_cast<uint32_t>(hosts.size());
-    hosts.push_back({std::move(port), slots.size()});
+    hosts.push_back({std::move(port)});
   }
   slots.push_back(std::move(s));
   return 0;
@@ -117,7 +138,7 @@ int Runner::Shard::open(std::string& why) {
     e.data.u32 = tag;
     return epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &e) != 0 ? 1 : 0;
   };
-  for (uint32_t i = 0; bad == 0 && i < hosts.size(); ++i) bad += watch(hosts[i].port.fd(), i);
+  for (uint32_t i = 0; bad == 0 && i < hosts.size(); ++i) bad += watch(hosts[i].port->fd(), i);
   if (bad == 0) bad += watch(wake_fd.get(), UINT32_MAX);
   if (bad != 0) why = "no descriptors for a switch thread; raise the limit of open files (ulimit -n)";
   return bad != 0 ? EMFILE : 0;
@@ -151,7 +172,7 @@ Instant Runner::Shard::turn() {
   if (next < now) stats.late_max_ns = std::max(stats.late_max_ns, static_cast<uint64_t>((now - next).ns));
   read_all(now);
   advance(now);
-  for (Host& h : hosts) h.port.slow_down(now);
+  for (Host& h : hosts) h.port->end_turn(now);
   tell(now);
   ++stats.turns;
   stats.busy_ns = static_cast<uint64_t>(clock_ns(CLOCK_THREAD_CPUTIME_ID));
@@ -170,8 +191,8 @@ void Runner::Shard::read_all(Instant now) {
   for (int i = 0; i < n; ++i) {
     const uint32_t tag = ready[static_cast<size_t>(i)].data.u32;
     if (tag < hosts.size()) {
-      if ((ready[static_cast<size_t>(i)].events & EPOLLERR) != 0) hosts[tag].port.read_errors();
-      for (int k = 0; k < kReads && hosts[tag].port.receive(inbox, now, offset); ++k) {
+      if ((ready[static_cast<size_t>(i)].events & EPOLLERR) != 0) hosts[tag].port->read_errors();
+      for (int k = 0; k < kReads && hosts[tag].port->receive(inbox, now, offset); ++k) {
       }
     } else {
       uint64_t count = 0;
@@ -184,10 +205,10 @@ void Runner::Shard::advance(Instant now) {
   for (Slot& s : slots) {
     arrived.clear();
     s.fabric->advance(now, arrived);
-    for (const Delivery& d : arrived) hosts[s.host_index[d.host]].port.deliver(d.frame);
+    for (const Delivery& d : arrived) hosts[s.host_index[d.host]].port->deliver(d.frame);
     if (!arrived.empty()) {
       for (const uint32_t h : s.host_index) {
-        if (h != UINT32_MAX) hosts[h].port.flush();
+        if (h != UINT32_MAX) hosts[h].port->flush();
       }
     }
   }
@@ -196,7 +217,7 @@ void Runner::Shard::advance(Instant now) {
 void Runner::Shard::tell(Instant now) {
   for (Host& h : hosts) {
     if (h.tell_left == 0 || now < h.tell_at) continue;
-    h.port.tell_link();
+    h.port->tell_link();
     --h.tell_left;
     h.tell_at = now + kTellEvery;
   }
@@ -221,6 +242,7 @@ std::unique_ptr<Runner> Runner::open(const RunnerSpec& spec, std::string& why) {
     return nullptr;
   }
   std::unique_ptr<Runner> r(new Runner);
+  const std::vector<DeviceSpec> none;
   const size_t threads = std::clamp<size_t>(spec.threads, 1, spec.fabrics.size());
   for (size_t i = 0; i < threads; ++i) {
     r->shards_.push_back(std::make_unique<Shard>());
@@ -229,7 +251,8 @@ std::unique_ptr<Runner> Runner::open(const RunnerSpec& spec, std::string& why) {
   for (size_t i = 0; i < spec.fabrics.size(); ++i) {
     Shard& s = *r->shards_[i % threads];
     r->seats_.push_back({i % threads, s.slots.size()});
-    if (s.add(spec.fabrics[i], spec, why) != 0) return nullptr;
+    if (s.add(spec.fabrics[i], spec, i < spec.devices.size() ? spec.devices[i] : none, why) != 0)
+      return nullptr;
   }
   for (const auto& s : r->shards_) {
     if (s->open(why) != 0) return nullptr;
@@ -260,7 +283,7 @@ uint16_t Runner::socket_port(size_t fabric, uint32_t host) const {
   if (fabric >= seats_.size()) return 0;
   const Shard& s = *shards_[seats_[fabric].shard];
   const std::vector<uint32_t>& index = s.slots[seats_[fabric].slot].host_index;
-  return host < index.size() && index[host] != UINT32_MAX ? s.hosts[index[host]].port.socket_port()
+  return host < index.size() && index[host] != UINT32_MAX ? s.hosts[index[host]].port->socket_port()
                                                           : uint16_t{0};
 }
 
@@ -278,7 +301,7 @@ bool Runner::set_fault(size_t fabric, uint32_t port, const PortFault& fault) {
   f.set_fault(port, fault);
   if (is_host && before != f.linked(node)) {
     Shard::Host& h = s.hosts[slot.host_index[node]];
-    h.port.tell_link();
+    h.port->tell_link();
     h.tell_left = kTellTimes - 1;
     h.tell_at = monotonic_now() + kTellEvery;
     s.wake();
@@ -323,7 +346,7 @@ RunnerStats Runner::stats() const {
     out.busy_ns += s->stats.busy_ns;
     out.late_max_ns = std::max(out.late_max_ns, s->stats.late_max_ns);
     for (const Shard::Slot& slot : s->slots) out.frames += slot.fabric->frames().in_use();
-    for (const Shard::Host& h : s->hosts) out.clients += h.port.clients();
+    for (const Shard::Host& h : s->hosts) out.clients += h.port->clients();
   }
   return out;
 }

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "softswitch/fabric.h"
+#include "softswitch/veth_port.h"
 
 namespace mrc::softswitch {
 
 struct RunnerSpec {
   std::vector<FabricSpec> fabrics;
+  std::vector<std::vector<DeviceSpec>> devices;  // by fabric: hosts on devices; the others are on loopback
   uint32_t threads = 1;
   uint32_t address = 0x7F000001;  // loopback address of the hosts' sockets, host order
   int rcvbuf = 4 << 20;
