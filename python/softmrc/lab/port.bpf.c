@@ -1,12 +1,11 @@
-/* What a switch's egress port and a damaged line do to packets, as two programs for tc (clsact):
- *   queue  egress, before the shaper: marks, trims, drops, and picks the class; settings and thresholds come
- * in a map wire   ingress of the far end: loss and corruption of a line; attached only while something is
- * wrong Decides the fate of a packet. Leaves rates, classes and thresholds to queues.py, faults to ends.py.
- *
- * The queue is a virtual one: a single word says when the line will have sent everything that was admitted.
- * It is drained at the rate of the shaper behind it, so both hold the same bytes, and one compare-and-swap
- * keeps it right on several processors. Thresholds are times on that line.
- */
+// What a switch's egress port and a damaged line do to packets, as two programs for tc (clsact).
+//   queue: egress, before the shaper. Marks, trims, drops, and picks the class.
+//   wire: ingress of the far end. Loss and corruption of a line; attached only while something is wrong.
+// Decides the fate of a packet. Leaves rates, classes and thresholds to ports.py, faults to ends.py.
+//
+// The queue is a virtual one: a single word says when the line will have sent everything that was admitted.
+// It is drained at the rate of the shaper behind it, so both hold the same bytes, and one compare-and-swap
+// keeps it right on several processors. Thresholds are times on that line.
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
@@ -27,7 +26,7 @@ struct map_of_one {
   __u32 value_bytes;
 };
 
-/* Kept in step with queues.py and ends.py by the loader, which compares sizes. */
+/* Written by ports.py and ends.py; the loader compares sizes. */
 struct queue_settings {
   __u64 ps_per_byte;      /* of the line; 0: as fast as the machine, nothing is queued */
   __u64 ecn_min, ecn_max; /* marking begins, every packet is marked; ns of line time; 0: never */
