@@ -240,10 +240,10 @@ class Blame:
         if state.broken is not None:
             return
         self._rounds.pop(state.key, None)
+        state.broken = text
+        self._on_verdict(state, text)  # who waits for the verdict finds its collectives ended
         with state.changed:
-            state.broken = text
             state.changed.notify_all()
-        self._on_verdict(state, text)
 
 
 def _patience(state: GroupState) -> float:
