@@ -92,7 +92,7 @@ def _all_reduce(plan: Plan, call: Call) -> None:
     elif nbytes <= table.doubling_max and (_doubles(plan) or plan.ranks > table.exchange_ranks):
         for part in cut(Piece(0, nbytes), EAGER_MAX, plan.dtype.size):
             doubling.doubling_all_reduce(plan, part)
-    elif _direct(plan, nbytes):
+    elif _direct(plan, nbytes, table.direct_max):
         owners.owners_all_reduce(plan, _even(plan, nbytes))
     elif _doubles(plan) and plan.ranks <= table.halving_ranks and nbytes <= table.halving_max:
         halving.halving_all_reduce(plan, nbytes)
@@ -118,7 +118,7 @@ def _reduce_scatter(plan: Plan, call: Call) -> None:
     pieces = _by_rank(plan, call)
     if plan.ranks == 1:
         _alone(plan, pieces[0].len)
-    elif _direct(plan, pieces[-1].off + pieces[-1].len):
+    elif _direct(plan, pieces[-1].off + pieces[-1].len, plan.table.direct_max):
         owners.owners_reduce_scatter(plan, pieces)
     else:
         rings.ring_reduce_scatter(plan, pieces)
@@ -126,7 +126,7 @@ def _reduce_scatter(plan: Plan, call: Call) -> None:
 
 def _all_gather(plan: Plan, call: Call) -> None:
     pieces = _by_rank(plan, call)
-    if _direct(plan):
+    if _direct(plan, pieces[-1].off + pieces[-1].len, plan.table.spread_max):
         moves.direct_all_gather(plan, pieces)
     else:
         rings.ring_all_gather(plan, pieces)
@@ -140,7 +140,7 @@ def _broadcast(plan: Plan, call: Call) -> None:
         spread.flat_broadcast(plan, nbytes, call.root)
     elif plan.is_eager(nbytes):
         spread.tree_broadcast(plan, nbytes, call.root)
-    elif _direct(plan):
+    elif _direct(plan, nbytes, table.spread_max):
         spread.parts_broadcast(plan, nbytes, call.root)
     else:
         chain.chain_broadcast(plan, nbytes, call.root)
@@ -178,10 +178,9 @@ def _doubles(plan: Plan) -> bool:
     return plan.ranks >= 4 and plan.ranks & (plan.ranks - 1) == 0
 
 
-def _direct(plan: Plan, reduced: int = 0) -> bool:
-    if plan.ranks == 2:
-        return True
-    return plan.ranks <= plan.table.direct_ranks and reduced <= plan.table.direct_max
+def _direct(plan: Plan, nbytes: int, most: int) -> bool:
+    """Whether each pair of ranks exchanges its pieces itself."""
+    return plan.ranks == 2 or (plan.ranks <= plan.table.direct_ranks and nbytes <= most)
 
 
 def _even(plan: Plan, nbytes: int) -> list[Piece]:

@@ -59,6 +59,9 @@ class _Rank:
     scratch: bytearray
     done: list[bool]
     started: list[bool]
+    waits: list[int]  # by step: dependencies that are not done
+    ready: set[int]  # steps that wait for no dependency and are not done
+    dependents: dict[int, list[int]] = field(default_factory=dict)
     messages: dict[int, int] = field(default_factory=dict)  # step -> number among those to or from its peer
     next_send: dict[int, deque[int]] = field(default_factory=dict)
 
@@ -107,7 +110,14 @@ class _World:
     def _rank(program: Program, memory: Memory, factor: float) -> _Rank:
         count = len(program.steps)
         scratch = bytearray(b"\xa5" * program.scratch_bytes)
-        rank = _Rank(program, memory, factor, scratch, [False] * count, [False] * count)
+        waits = [len(set(step.deps)) for step in program.steps]
+        ready = {index for index, left in enumerate(waits) if not left}
+        rank = _Rank(program, memory, factor, scratch, [False] * count, [False] * count, waits, ready)
+        for index, step in enumerate(program.steps):
+            for dep in set(step.deps):
+                if not 0 <= dep < index:
+                    raise BadProgram(f"step {index} ({_words(step)}) depends on {dep}, no earlier step")
+                rank.dependents.setdefault(dep, []).append(index)
         numbers: dict[tuple[int, int], int] = {}
         for index, step in enumerate(program.steps):
             if step.kind in (Kind.SEND, Kind.RECV):
@@ -124,8 +134,8 @@ class _World:
             events = [
                 (rank, index)
                 for rank, state in enumerate(self.ranks)
-                for index, step in enumerate(state.program.steps)
-                if not state.done[index] and self._enabled(rank, index, step)
+                for index in sorted(state.ready)
+                if self._enabled(rank, index, state.program.steps[index])
             ]
             if not events:
                 break
@@ -133,7 +143,7 @@ class _World:
             self.chance.shuffle(events)
             for rank, index in events[: max(1, len(events) // 2)]:
                 step = self.ranks[rank].program.steps[index]
-                if not self.ranks[rank].done[index] and self._enabled(rank, index, step):
+                if index in self.ranks[rank].ready and self._enabled(rank, index, step):
                     self._advance(rank, index, step)
         left = [
             (rank, index)
@@ -153,8 +163,6 @@ class _World:
 
     def _enabled(self, rank: int, index: int, step: Step) -> bool:
         state = self.ranks[rank]
-        if not all(state.done[dep] for dep in step.deps):
-            return False
         if step.kind == Kind.RECV:
             lane = self.lanes.get((step.peer, rank), [])
             number = state.messages[index]
@@ -163,17 +171,14 @@ class _World:
             if state.next_send[step.peer][0] != index:
                 return False
             lane = self.lanes.setdefault((rank, step.peer), [])
-            waiting = sum(
-                1 for message in lane[self.taken.get((rank, step.peer), 0) :] if message.eager is not None
-            )
-            return not step.flags & Flag.EAGER or waiting < self.slots
+            if not step.flags & Flag.EAGER:
+                return True
+            waiting = lane[self.taken.get((rank, step.peer), 0) :]
+            return sum(message.eager is not None for message in waiting) < self.slots
         return True
 
     def _advance(self, rank: int, index: int, step: Step) -> None:
         state = self.ranks[rank]
-        for dep in step.deps:
-            if not 0 <= dep < index:
-                raise BadProgram(f"step {index} of rank {rank} depends on {dep}, no earlier step")
         if step.kind == Kind.SEND:
             self._send(rank, index, step)
             return
@@ -183,7 +188,16 @@ class _World:
             dst = self._bytes(rank, step.dst_buf, step.dst_off, step)
             src = self._bytes(rank, step.src_buf, step.src_off, step)
             dst[:] = self._computed(state, step, dst, src)
+        self._done(rank, index)
+
+    def _done(self, rank: int, index: int) -> None:
+        state = self.ranks[rank]
         state.done[index] = True
+        state.ready.discard(index)
+        for dependent in state.dependents.get(index, ()):
+            state.waits[dependent] -= 1
+            if not state.waits[dependent]:
+                state.ready.add(dependent)
 
     def _computed(self, state: _Rank, step: Step, dst: memoryview, src: memoryview) -> bytes:
         program = state.program
@@ -204,7 +218,8 @@ class _World:
             source = self._bytes(rank, step.src_buf, step.src_off, step)
             eager = bool(step.flags & Flag.EAGER)
             lane.append(_Message(step, bytes(source) if eager else None))
-            state.done[index] = eager
+            if eager:
+                self._done(rank, index)
             return
         # The network delivers: the source is read now. Messages of a lane arrive in order.
         number = state.messages[index]
@@ -216,7 +231,7 @@ class _World:
             rank, step.src_buf, step.src_off, step
         )
         lane[number].landed = True
-        state.done[index] = True
+        self._done(rank, index)
 
     def _recv(self, rank: int, index: int, step: Step) -> None:
         number = self.ranks[rank].messages[index]

@@ -44,6 +44,9 @@ class Tuning:
     direct_max: int = 64 * 1024
     """Reductions of more bytes go round a ring, or by halving, from three ranks on: fewer pairs are busy at once."""
 
+    spread_max: int = 512 * 1024
+    """broadcast and all_gather of more bytes go from rank to rank, from three ranks on, for the same reason."""
+
     halving_ranks: int = 64
     """all_reduce among 4, 8, 16... ranks: up to this many halving and doubling instead of a ring."""
 

@@ -18,7 +18,7 @@ from softmrc.errors import UsageError
 COUNTS = (0, 1, 7, 1000, 9001)
 
 
-@pytest.fixture(scope="module", params=[2, 3, 5])
+@pytest.fixture(scope="module", params=[2, 4, 5])
 def ranks(request: pytest.FixtureRequest) -> Iterator[Crew]:
     with crew(request.param) as made:
         yield made
