@@ -115,10 +115,10 @@ class Ridden:
             self._settle(self._wall + at)
 
     def incidents(self) -> tuple[Incident, ...]:
-        """Return them, oldest first, those that go on last."""
+        """Return them in the order they began."""
         with self._lock:
             going = [o.closed(None) for o in (*self._planes.values(), *self._outages.values())]
-            return (*self._past, *sorted(going, key=lambda i: i.began))
+            return tuple(sorted((*self._past, *going), key=lambda i: (i.began, i.kind, i.plane, i.ranks)))
 
     def seconds_lost(self) -> float:
         """Return how long some rank could be reached on no path."""
