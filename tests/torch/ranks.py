@@ -5,6 +5,7 @@ They are forked from a process that has torch imported and nothing else, so that
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -20,7 +21,17 @@ from typing import Any
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["torch", "torch.distributed", "numpy"])
 
+_CLONE_NEWNET = 0x40000000
+
 PLANES = "127.0.0.1,127.0.0.2"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one rank lives: a network namespace of this host, and what is different in its environment."""
+
+    namespace: str
+    env: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,7 @@ class Options:
     meeting: str
     join: bool
     env: dict[str, str]
+    places: Sequence[Place] = ()
 
 
 @dataclass(frozen=True)
@@ -58,11 +70,12 @@ class Ranks:
         meeting: str = "",
         join: bool = True,
         env: dict[str, str] | None = None,
+        places: Sequence[Place] = (),
     ) -> None:
         """Start them; they join the process group unless `join` is false."""
         self.size = size
         env = {"SOFTMRC_PLANES": PLANES} | (env or {})
-        self.options = Options(backend, timeout, meeting or f"file://{directory}/store", join, env)
+        self.options = Options(backend, timeout, meeting or f"file://{directory}/store", join, env, places)
         self._pipes: list[Connection] = []
         self.processes: list[Any] = []
         for rank in range(size):
@@ -137,6 +150,8 @@ class Ranks:
 
 def _serve(pipe: Connection, rank: int, size: int, options: Options) -> None:
     os.environ.update(options.env)
+    if options.places:
+        _enter(options.places[rank])
     import torch
     import torch.distributed as dist
 
@@ -154,6 +169,14 @@ def _serve(pipe: Connection, rank: int, size: int, options: Options) -> None:
         pipe.send(_outcome(function, (rank, size, *args)))
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def _enter(place: Place) -> None:
+    """Move this process, which has no threads yet, to another network namespace."""
+    os.environ.update(place.env)
+    with open(f"/run/netns/{place.namespace}") as handle:
+        if ctypes.CDLL(None, use_errno=True).setns(handle.fileno(), _CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"cannot enter the namespace {place.namespace}")
 
 
 def join(rank: int, size: int, options: Options) -> None:

@@ -275,6 +275,12 @@ class MrcProcessGroup(dist.ProcessGroup):
     group_name = property(getGroupName)  # type: ignore[assignment]
     group_desc = property(getGroupDesc)  # type: ignore[assignment]
 
+    @property
+    def _device_types(self) -> list[torch.device]:
+        """What torch asks before object collectives and asynchronous checkpoints."""
+        kinds = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+        return [torch.device(kind) for kind in kinds]
+
     def _get_backend(self, device: torch.device) -> Any:
         return self
 
