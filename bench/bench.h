@@ -46,6 +46,7 @@ double time_per_call(const Options& o, Body&& body) {
 // Bytes the heap holds now, block overhead included.
 int64_t heap_bytes();
 
+void coll_rows(const Options& o, std::vector<Row>& out);
 void wire_rows(const Options& o, std::vector<Row>& out);
 void engine_rows(const Options& o, std::vector<Row>& out);
 

@@ -28,6 +28,7 @@ void print_table(const std::vector<Row>& rows) {
 int run(const mrc::bench::Options& options, bool json) {
   std::vector<Row> rows;
   mrc::bench::wire_rows(options, rows);
+  mrc::bench::coll_rows(options, rows);
   mrc::bench::engine_rows(options, rows);
   if (json) {
     print_json(rows);

@@ -190,8 +190,15 @@ class PyJob {
       : shared_(std::move(shared)), task_(std::move(task)) {}
 
   uint8_t wait(int64_t timeout_ns) {
-    if (!task_->over())
-      shared_->without_gil([&](CollHost& h) { return h.wait(*task_, base::Duration{timeout_ns}); });
+    // In slices, so that the interpreter can take a signal (Ctrl-C) between them.
+    constexpr int64_t kSlice = 100'000'000;
+    int64_t left = timeout_ns;
+    while (!task_->over()) {
+      const int64_t slice = left < 0 ? kSlice : std::min(left, kSlice);
+      shared_->without_gil([&](CollHost& h) { return h.wait(*task_, base::Duration{slice}); });
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      if (left >= 0 && (left -= slice) == 0) break;
+    }
     return status();
   }
   uint8_t status() {

@@ -6,8 +6,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <netinet/ether.h>
 #include <netinet/in.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "engine_attr.h"
@@ -71,7 +74,28 @@ PortFault fault_from(const nb::dict& d) {
   return f;
 }
 
-FabricSpec fabric_from(const nb::dict& d) {
+// (node, device, own MAC, MAC of the host)
+using RawDevice = std::tuple<uint32_t, std::string, std::string, std::string>;
+
+std::array<uint8_t, 6> mac_from(const std::string& text) {
+  ether_addr mac{};
+  if (ether_aton_r(text.c_str(), &mac) == nullptr)
+    throw nb::value_error("a MAC is written like 02:00:00:00:00:01");
+  std::array<uint8_t, 6> out{};
+  std::copy_n(mac.ether_addr_octet, out.size(), out.begin());
+  return out;
+}
+
+std::vector<DeviceSpec> devices_from(DictReader& r) {
+  std::vector<RawDevice> raw;
+  r.read("devices", raw);
+  std::vector<DeviceSpec> out;
+  for (const auto& [node, device, own, host] : raw)
+    out.push_back({node, device, mac_from(own), mac_from(host)});
+  return out;
+}
+
+FabricSpec fabric_from(const nb::dict& d, std::vector<DeviceSpec>& devices) {
   FabricSpec s;
   DictReader r(d, "fabric");
   std::vector<RawNode> nodes;
@@ -86,6 +110,7 @@ FabricSpec fabric_from(const nb::dict& d) {
   r.read("mtu", s.mtu);
   r.read("seed", s.seed);
   r.read("max_bytes", s.max_bytes);
+  devices = devices_from(r);
   if (r.read("dscps", dscps)) s.dscps = dscps_from(dscps);
   r.finish();
   for (const auto& [block, usid, host] : nodes) s.nodes.push_back({block, usid, host});
@@ -117,7 +142,10 @@ RunnerSpec runner_from(const nb::dict& d) {
     throw nb::value_error("switch: address is in 127.0.0.0/8");
   s.address = ntohl(a.s_addr);
   s.quantum = base::Duration::micros(quantum_us);
-  for (const nb::dict& f : fabrics) s.fabrics.push_back(fabric_from(f));
+  for (const nb::dict& f : fabrics) {
+    s.devices.emplace_back();
+    s.fabrics.push_back(fabric_from(f, s.devices.back()));
+  }
   return s;
 }
 

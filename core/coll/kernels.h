@@ -66,7 +66,7 @@ struct Extreme {
       const B x = std::bit_cast<B>(a), y = std::bit_cast<B>(b);
       B r = (least ? a < b : a > b) ? x : y;
       r = a == b ? (least ? (x | y) : (x & y)) : r;
-      r = (a != a) | (b != b) ? kQuiet : r;
+      r = __builtin_isunordered(a, b) ? kQuiet : r;
       return std::bit_cast<T>(r);
     }
   }
