@@ -117,13 +117,13 @@ def choose(wanted: str, delay_ns: int = 0) -> Choice:
     """Say which switches a lab gets.
 
     Args:
-        wanted: "kernel", "soft" or "auto".
+        wanted: "kernel", "soft", "veth" (hosts in namespaces round the user-space switch) or "auto".
         delay_ns: of links; more than 0 is nothing for the kernel.
 
     Raises:
         UsageError: "kernel", and this host cannot; or nothing can be made at all.
     """
-    if wanted == "soft":
+    if wanted in ("soft", "veth"):
         return Choice("soft", "asked for")
     lacks = kernel_lacks()
     if delay_ns:

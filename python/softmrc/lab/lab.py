@@ -180,6 +180,11 @@ class Lab:
         return [n for n, p in self.plan.nodes.items() if p.node.kind == "host"]
 
     @property
+    def has_namespaces(self) -> bool:
+        """Whether any program reaches the fabric from inside a host, and not only those of softmrc."""
+        return True
+
+    @property
     def switches(self) -> list[str]:
         """Names of the switches."""
         return [n for n, p in self.plan.nodes.items() if p.node.kind != "host"]

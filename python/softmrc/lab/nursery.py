@@ -52,7 +52,7 @@ class Nursery:
         base = Path(self._folder.name) / str(self._count)
         out, err = base.with_suffix(".out"), base.with_suffix(".err")
         asked = {
-            "namespace": lab.namespace(host) if lab.state.mode == "kernel" else "",
+            "namespace": lab.namespace(host) if lab.has_namespaces else "",
             "args": list(args),
             "env": lab.environment(host) | env,
             "out": str(out),

@@ -47,7 +47,13 @@ class SoftLab(Lab):
 
     _switch: subprocess.Popen[str] | None = None
 
-    def _start(self, keep: bool) -> None:
+    @property
+    def has_namespaces(self) -> bool:
+        """Whether any program reaches the fabric: here only those of softmrc."""
+        return False
+
+    def _start(self, keep: bool, step: Callable[[str], None]) -> None:
+        step("user-space switch")
         self._switch, ready = start_switch(self.name, keep)
         process = Process.of(self._switch.pid)
         assert process is not None
@@ -272,11 +278,10 @@ def up(spec: LabSpec, *, keep: bool = False, step: Callable[[str], None] = _sile
             )
         remove_lab(spec.name, old)
         state = LabState(spec, mode="soft", maker=Process.of(os.getpid()))
-        lab = SoftLab(state)
+        lab = _class_of(spec)(state)
         state.save()
         try:
-            step("user-space switch")
-            lab._start(keep)
+            lab._start(keep, step)
             lab.write_fabric_file()
             state.phase = "up"
             if keep:
@@ -290,4 +295,12 @@ def up(spec: LabSpec, *, keep: bool = False, step: Callable[[str], None] = _sile
 
 def load(state: LabState) -> SoftLab:
     """Return the lab of a state on disk."""
-    return SoftLab(state)
+    return _class_of(state.spec)(state)
+
+
+def _class_of(spec: LabSpec) -> type[SoftLab]:
+    if spec.switch != "veth":
+        return SoftLab
+    from softmrc.lab.soft_veth import VethLab
+
+    return VethLab

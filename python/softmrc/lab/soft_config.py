@@ -16,7 +16,7 @@ from softmrc.lab.plan import Plan, Sid, sid_address
 from softmrc.lab.queue_spec import Dscps, QueueSpec
 from softmrc.lab.spec import LabSpec
 
-__all__ = ["DIRECTIONS", "SoftPlane", "fault_of", "soft_planes"]
+__all__ = ["DIRECTIONS", "SoftPlane", "devices", "fault_of", "near_device", "soft_planes"]
 
 DIRECTIONS = ("up", "down")
 """Of a link: from its lower to its upper end, and back. Link k of a plane has the ports 2 k and 2 k + 1 for them."""
@@ -48,6 +48,20 @@ class SoftPlane:
     def port(self, link: str, direction: str) -> int:
         """Return the number of a port."""
         return 2 * self._order[link] + DIRECTIONS.index(direction)
+
+
+def near_device(link: Link) -> str:
+    """Return the device of the switch to which a host's link leads, where hosts are namespaces: `h3p2`."""
+    return f"{link.a_node}p{link.plane}"
+
+
+def devices(plane: SoftPlane) -> list[tuple[int, str, str, str]]:
+    """Return what the switch takes for hosts on devices: node, device, hardware addresses of both ends."""
+    return [
+        (plane.nodes.index(link.a_node), near_device(link), link.mac("b"), link.mac("a"))
+        for link in plane.links
+        if link.kind == "host"
+    ]
 
 
 def fault_of(line: LineState, cut: bool, rate_bps: int | None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from softmrc import _core
 from softmrc.errors import MrcError
 from softmrc.lab.condition import LineState
 from softmrc.lab.plan import make_plan
-from softmrc.lab.soft_config import DIRECTIONS, SoftPlane, fault_of, soft_planes
+from softmrc.lab.soft_config import DIRECTIONS, SoftPlane, devices, fault_of, soft_planes
 from softmrc.lab.state import LabState, directory
 from softmrc.srv6 import host_address
 
@@ -59,12 +59,15 @@ class SoftServer:
         self._rates = {
             link.name: state.spec.link_rate(link.kind) for plane in self._planes for link in plane.links
         }
+        veth = state.spec.switch == "veth"
         self._claim, self.meeting = _claim_block()
         _raise_files(len(self._by_link))
         address = f"{self.meeting}.255.1"
         spread = -(-len(self._planes) // _PLANES_A_THREAD)
         config = {
-            "fabrics": [plane.config for plane in self._planes],
+            "fabrics": [
+                {**plane.config, "devices": devices(plane) if veth else []} for plane in self._planes
+            ],
             "threads": threads or min(spread, os.cpu_count() or 1),
             "address": address,
         }
@@ -77,7 +80,7 @@ class SoftServer:
             host_address(plane.plane, int(name.removeprefix("h"))): f"{address}:{self._port(i, plane, name)}"
             for i, plane in enumerate(self._planes)
             for name in plane.nodes
-            if name.startswith("h")
+            if name.startswith("h") and not veth
         }
         self._verbs: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
             "lines": self._lines,
@@ -269,7 +272,8 @@ def main(name: str, keep: bool) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the lab's owner decides
         if not keep:
             loop.end_with(sys.stdin.fileno())
-        print(json.dumps({"gateways": server.gateways, "meeting": server.meeting}), flush=True)
+        meeting = server.meeting if server.gateways else ""
+        print(json.dumps({"gateways": server.gateways, "meeting": meeting}), flush=True)
         try:
             loop.run()
         finally:

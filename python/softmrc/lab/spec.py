@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,15}")
 _MAX_NODES = 4096
 _MIN_MTU, _MAX_MTU = 1280, 65535
 _MAX_BPS = 1_000_000_000_000
-SWITCHES = ("auto", "kernel", "soft")
+SWITCHES = ("auto", "kernel", "soft", "veth")
 PLAIN = ("single", "ecmp")
 PATHS = ("usid", "flow")
 
@@ -49,7 +49,8 @@ class LabSpec:
         anyip: hosts accept everything behind their uSID, so that the bits after it carry an EV.
         plain: routes for a host's bare address: "single", one path, the same always, or "ecmp", by flow label.
         paths: of softmrc's own programs in hosts: "usid" lists, or "flow" labels (with plain = "ecmp").
-        switch: "kernel", "soft" (the user-space switch) or "auto".
+        switch: "kernel", "soft" (the user-space switch, hosts on loopback), "veth" (the same with hosts in
+            namespaces) or "auto".
     """
 
     name: str = "lab"

@@ -65,7 +65,7 @@ def missing(lab: Lab, kind: str) -> str | None:
     if kind.startswith("softmrc"):
         trims = bool(lab.fabric().trimming)
         return "switches of this lab do not trim" if kind == "softmrc" and not trims else None
-    if lab.state.mode != "kernel":
+    if not lab.has_namespaces:
         return "needs namespaces: a user-space fabric carries softmrc alone"
     if kind == "mptcp":
         return missing_mptcp()
@@ -123,7 +123,7 @@ def _watched(lab: Lab, sink: str, meter: Meter, during: During | None, client: P
 
 
 def _wire(lab: Lab, meter: Meter, begin: float, end: float) -> Bins | None:
-    if lab.state.mode != "kernel":
+    if not lab.has_namespaces:
         return None
     width = _BIN_MS / 1e3
     counts = meter.bins(_ports(lab), begin, end, width)
