@@ -23,7 +23,7 @@ from softmrc.endpoint.planes import choose_address, expand_planes
 from softmrc.endpoint.routes import source_toward
 from softmrc.errors import UsageError
 
-__all__ = ["Card", "Choice", "card_of_host", "choose_planes"]
+__all__ = ["Card", "Choice", "card_of_host", "choose_planes", "host_identity"]
 
 LOOPBACK_PLANES = ("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
 """Several, so that ranks of one host have several paths as well."""
@@ -42,6 +42,8 @@ class Card:
     """Same text on two ranks: same host and network namespace, so that loopback joins them."""
     name: str
     """Host name and process, for people."""
+    memory: str = ""
+    """Same text on two ranks: large messages may be copied from one to the other; "": not with this one."""
     fixed: bool
     """The planes were named by the user."""
     v4: tuple[str, ...]
@@ -64,6 +66,7 @@ class Card:
             return cls(
                 host=str(given["host"]),
                 name=str(given["name"]),
+                memory=str(given["memory"]),
                 fixed=bool(given["fixed"]),
                 v4=tuple(map(str, given["v4"])),
                 v6=tuple(map(str, given["v6"])),
@@ -97,6 +100,7 @@ def card_of_host(
     planes: Sequence[str] | None,
     environ: Mapping[str, str] | None = None,
     interfaces: Callable[[], Sequence[Interface]] = host_interfaces,
+    memory: str = "",
 ) -> Card:
     """Look at this host.
 
@@ -104,6 +108,7 @@ def card_of_host(
         planes: as named by the program; None: those of the environment, else whatever fits.
         environ: variables; None: of this process.
         interfaces: what the host has.
+        memory: see `Card.memory`.
 
     Raises:
         UsageError: a name fits nothing; the text says what there is.
@@ -120,6 +125,7 @@ def card_of_host(
     return Card(
         host=host_identity(),
         name=f"{socket.gethostname()}:{os.getpid()}",
+        memory=memory,
         fixed=bool(named),
         v4=by_family[4],
         v6=by_family[6],

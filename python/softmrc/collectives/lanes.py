@@ -74,15 +74,22 @@ class _Heard:
 class Lanes:
     """All lanes of a rank."""
 
-    def __init__(self, ep: Endpoint, peers: Peers, on_lane: Callable[[Lane, bool], object]) -> None:
+    def __init__(
+        self,
+        ep: Endpoint,
+        peers: Peers,
+        on_lane: Callable[[Lane, bool], object],
+        neighbours: Mapping[int, int],
+    ) -> None:
         """Begin to listen for what members tell.
 
         Args:
             ep: whose planes and knobs are used.
             peers: the connections beside the lanes.
             on_lane: told of each lane that comes up (True), and before it is closed (False).
+            neighbours: processes, by rank, that large messages may be copied to directly.
         """
-        self._ep, self._peers, self._on_lane = ep, peers, on_lane
+        self._ep, self._peers, self._on_lane, self._neighbours = ep, peers, on_lane, neighbours
         self._made: CollRunner | None = None
         self._making = threading.Lock()
         self._released: dict[str, tuple[GroupState, Callable[[], Iterable[int]]]] = {}
@@ -104,6 +111,10 @@ class Lanes:
     def started(self) -> bool:
         """True once there is a runner."""
         return self._made is not None
+
+    def local_bytes(self) -> int:
+        """Return how many bytes were copied to neighbours directly."""
+        return int(self._made.stats().get("local_bytes", 0)) if self._made is not None else 0
 
     def open(self, state: GroupState, end: float, missing: Callable[[Sequence[int], str], PeerError]) -> int:
         """Bring the lanes of a group up, together with all its members, and return the runner's number for it.
@@ -196,6 +207,8 @@ class Lanes:
         try:
             its_end = QpOffer.from_json(offer)
             memory = {str(k): int(v) for k, v in offer["mem"].items()}
+            if (pid := self._neighbours.get(lane.rank)) is not None:
+                memory["local_pid"] = pid
             ways = conn.open_beside(lane.qp, lane.psn, its_end, max_wimm=_MAX_WIMM, sack_bytes=_SACK_BYTES)
             lane.path_names = ways.names
             conn.companions.add(lane.qp)

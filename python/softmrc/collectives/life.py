@@ -16,13 +16,15 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from softmrc._core import CollRunner
 from softmrc.collectives.blame import Blame, Trouble
-from softmrc.collectives.choose import card_of_host, choose_planes
+from softmrc.collectives.choose import Card, card_of_host, choose_planes
 from softmrc.collectives.farewell import Farewell
 from softmrc.collectives.groups import Groups, GroupState
 from softmrc.collectives.lanes import Lane, Lanes
+from softmrc.collectives.neighbours import locality, meet_neighbours
 from softmrc.collectives.obituary import GONE, Obituary
-from softmrc.collectives.opening import hold_time_of, open_endpoint
+from softmrc.collectives.opening import hold_time_of, open_endpoint, say_once
 from softmrc.collectives.p2p import P2P
 from softmrc.collectives.peers import Peers
 from softmrc.collectives.resent import Resent
@@ -57,6 +59,7 @@ class Life:
         hold_time: float | None = None,
         name: str = "",
         knobs: Mapping[str, Any] | None = None,
+        local: bool | None = None,
     ) -> None:
         """Meet the other ranks and connect to all of them.
 
@@ -70,6 +73,8 @@ class Life:
             hold_time: seconds that a total loss of the network is waited out; None: SOFTMRC_HOLD_TIME, else `timeout`.
             name: tells meshes of one store apart; the same on all ranks.
             knobs: further ones of the endpoint; see `softmrc.endpoint.Knobs`.
+            local: ranks of one host exchange large messages through memory instead of loopback; None: yes, unless
+                SOFTMRC_LOCAL is 0.
 
         Raises:
             UsageError: arguments that cannot be, or no planes that fit.
@@ -90,18 +95,19 @@ class Life:
         self.groups = Groups()
         self.ridden, self.resent = Ridden(), Resent()
         roster = Roster(store, f"softmrc/{name}", rank, size, timeout)
-        cards = roster.cards(card_of_host(planes))
+        memory = locality(local) if getattr(CollRunner, "local_payload", False) else ""
+        cards = roster.cards(card_of_host(planes, memory=memory))
         hold = hold_time_of(hold_time, timeout)
         choice = choose_planes(cards, rank)
         self.endpoint = open_endpoint(choice, rank, size, hold, knobs or {})
         try:
-            self._meet(roster, cards[rank].name)
+            self._meet(roster, cards)
         except BaseException:
             self._free()
             raise
         _open.add(self)
 
-    def _meet(self, roster: Roster, name: str) -> None:
+    def _meet(self, roster: Roster, cards: Sequence[Card]) -> None:
         ep, end = self.endpoint, self._began + self.timeout
         listener = ep.listen(token=roster.token)
         self.obituary = Obituary(ep.hub, self.rank, self._on_end)
@@ -109,7 +115,7 @@ class Life:
             ep, listener.addresses, self.rank, self.size, roster.token, self.obituary.on_closed
         )
         here = Door(
-            name=name,
+            name=cards[self.rank].name,
             generation=ep.generation,
             addresses=listener.addresses,
             port=listener.port,
@@ -131,7 +137,12 @@ class Life:
         )
         self.farewell = Farewell(ep.hub, self.peers, self.obituary.on_leave, self._needs)
         self._roll = RollCall(self.peers)
-        self._lanes = Lanes(ep, self.peers, self._on_lane)
+        self.neighbours = meet_neighbours(
+            ep.hub, cards, self.rank, roster.token, max(0.1, end - time.monotonic())
+        )
+        if self.rank == 0 and self.neighbours:
+            say_once(f"{len(self.neighbours) + 1} ranks of this host exchange large messages through memory")
+        self._lanes = Lanes(ep, self.peers, self._on_lane, self.neighbours)
         self.stalls = Stalls(ep.hub, self._busy, self._alive, self.ridden)
         ep.ctx.pump.add_sink(self.ridden.on_event)
         self.watch.connect(self.doors, max(0.1, end - time.monotonic()))

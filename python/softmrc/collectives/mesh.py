@@ -131,6 +131,7 @@ class Mesh(Life):
             seconds=time.monotonic() - self._began,
             incidents=self.ridden.incidents(),
             bytes_sent=sum(stats.plane_tx_bytes.values()),
+            bytes_local=self._lanes.local_bytes(),
             bytes_resent=resent,
             packets_resent=packets,
             seconds_lost=self.ridden.seconds_lost(),

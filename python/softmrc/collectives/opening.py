@@ -11,7 +11,7 @@ from softmrc.collectives.choose import Choice
 from softmrc.endpoint import Endpoint
 from softmrc.errors import UsageError
 
-__all__ = ["hold_time_of", "open_endpoint"]
+__all__ = ["hold_time_of", "open_endpoint", "say_once"]
 
 _HOLD_TIME = "SOFTMRC_HOLD_TIME"
 _MAX_HOLD = 86400.0
@@ -65,7 +65,13 @@ def open_endpoint(
     }
     endpoint = Endpoint(*choice.planes, **given)
     text = f"rank 0 of {size}: planes {', '.join(p.address for p in endpoint.planes)} ({choice.why})"
-    if rank == 0 and text not in _shown:
+    if rank == 0:
+        say_once(text)
+    return endpoint
+
+
+def say_once(text: str) -> None:
+    """Print a line to stderr, once a process."""
+    if text not in _shown:
         _shown.add(text)
         print(f"softmrc: {text}", file=sys.stderr, flush=True)
-    return endpoint

@@ -61,6 +61,8 @@ class Report:
     """Oldest first; the newest 1000."""
     bytes_sent: int
     """Bytes that left on all planes, headers included."""
+    bytes_local: int
+    """Payload copied to ranks of this host through memory, past the planes."""
     bytes_resent: int
     """Payload sent again, counted by full packets: at most this."""
     packets_resent: int

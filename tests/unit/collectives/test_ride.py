@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.unit.collectives.ranks import Ranks
 
+OVER_THE_NETWORK = {"SOFTMRC_LOCAL": "0"}
 LOOP = """
 mesh = Mesh(store, rank, size, timeout=30, hold_time=args.get("hold"))
 g = group(30.0)
@@ -40,7 +41,7 @@ mesh.close()
 
 
 def ride(**args: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    with Ranks(3, LOOP, **args) as ranks:
+    with Ranks(3, LOOP, env=OVER_THE_NETWORK, **args) as ranks:
         for r in range(3):
             ranks.hear(r)
         for r in range(3):
@@ -77,7 +78,7 @@ time.sleep(0.5)
 sys.exit(0)
 """,
     )
-    with Ranks(3, code, cut=[1], planes=[0], seconds=60.0, hold=1.0) as ranks:
+    with Ranks(3, code, env=OVER_THE_NETWORK, cut=[1], planes=[0], seconds=60.0, hold=1.0) as ranks:
         for r in range(3):
             ranks.hear(r)
         for r in range(3):

@@ -1,0 +1,41 @@
+"""Ranks of one host learn each other's process from the kernel."""
+
+from __future__ import annotations
+
+from tests.unit.collectives.ranks import Ranks
+
+from softmrc.collectives.neighbours import locality
+
+MEET = """
+from softmrc.collectives import life, neighbours
+from softmrc.collectives.choose import Card
+real = life.card_of_host
+def card(planes, memory):
+    mine = neighbours.locality(args["local"][rank])
+    return real(planes, memory=mine if rank not in args.get("elsewhere", []) else mine + "x")
+life.card_of_host = card
+mesh = Mesh(store, rank, size, timeout=20)
+say(found=mesh.neighbours, pid=os.getpid())
+mesh.close()
+"""
+
+
+def test_locality_is_off_when_told() -> None:
+    assert locality(None, {}) == locality(True, {"SOFTMRC_LOCAL": "0"}) != ""
+    assert locality(False, {}) == locality(None, {"SOFTMRC_LOCAL": "0"}) == ""
+
+
+def test_all_of_a_host_know_each_others_process() -> None:
+    with Ranks(4, MEET, local=[True] * 4) as ranks:
+        said = [ranks.hear(r) for r in range(4)]
+    pids = [s["pid"] for s in said]
+    for rank, s in enumerate(said):
+        assert s["found"] == {str(r): pids[r] for r in range(4) if r != rank}
+
+
+def test_who_will_not_or_is_elsewhere_is_left_out() -> None:
+    with Ranks(4, MEET, local=[True, False, True, True], elsewhere=[3]) as ranks:
+        said = [ranks.hear(r) for r in range(4)]
+    assert said[0]["found"] == {"2": said[2]["pid"]}
+    assert said[2]["found"] == {"0": said[0]["pid"]}
+    assert said[1]["found"] == said[3]["found"] == {}
