@@ -207,6 +207,42 @@ def test_several_at_once_and_callbacks(three: Crew) -> None:
     three.run(calls)
 
 
+def test_more_under_way_than_the_runner_runs_at_once(three: Crew) -> None:
+    """The rest waits its turn; results are those of the calls in their order."""
+
+    def calls(group: Group) -> None:
+        arrays = [np.full(10 + 700 * (index % 7), float(index)) for index in range(200)]
+        works = [
+            group.all_reduce(array, async_op=True) if index % 3 else group.broadcast(array, 1, async_op=True)
+            for index, array in enumerate(arrays)
+        ]
+        works[-1].wait()
+        for index, (array, work) in enumerate(zip(arrays, works, strict=True)):
+            work.wait()
+            assert (array == index * (3 if index % 3 else 1)).all()
+
+    three.run(calls)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
+def test_the_same_bits_on_every_rank_every_time(ranks: Crew, dtype: str) -> None:
+    """Sums that depend on their order: one order for one number of ranks."""
+
+    def calls(group: Group) -> list[bytes]:
+        results = []
+        for count in (50, 3000, 40_000, 700_000):
+            for _ in range(2):
+                chance = np.random.default_rng(group.rank)
+                values = (chance.standard_normal(count) * 10.0 ** chance.integers(-3, 3, count)).astype(dtype)
+                group.all_reduce(values)
+                results.append(values.tobytes())
+        return results
+
+    first, *others = ranks.run(calls)
+    assert all(other == first for other in others)
+    assert all(first[index] == first[index + 1] for index in range(0, len(first), 2))
+
+
 def test_subgroups_run_beside_each_other(three: Crew) -> None:
     """Groups of some ranks, in their own order, beside that of all."""
 

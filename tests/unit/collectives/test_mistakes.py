@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -106,61 +108,57 @@ def test_other_pieces_of_all_to_all(three: Crew) -> None:
 
 def test_a_rank_that_does_not_come_is_named(three: Crew) -> None:
     """The others raise within the timeout; the group is of no use afterwards, the mesh is."""
+    raised = threading.Barrier(3)
 
     def calls(group: Group) -> list[str]:
         texts = []
-        for _ in range(2):
-            try:
-                if group.rank != 2:
-                    group.all_reduce(np.ones(10))
-                else:
-                    time.sleep(1.6)
-                    group.barrier()
-            except PeerError as error:
-                texts.append(str(error))
+        if group.rank != 2:
+            texts.append(error_of(lambda: group.all_reduce(np.ones(10))))
+        raised.wait(10)
+        texts.append(error_of(group.barrier))
         return texts
 
     began = time.monotonic()
     results = in_new_group(three, "late", calls, timeout=1.0)
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 5
     texts = [text for result in results for text in result]
-    assert len(texts) == 6
+    assert len(texts) == 5
     assert len(set(texts)) == 1
     assert "rank 2" in texts[0]
     assert three.run(lambda group: group.barrier().done()) == [True] * 3
 
 
+def error_of(call: Callable[[], object]) -> str:
+    with pytest.raises(PeerError) as caught:
+        call()
+    return str(caught.value)
+
+
 def test_callbacks_come_for_failures(three: Crew) -> None:
     def calls(group: Group) -> object:
         work = group.all_reduce(np.ones(3 + group.rank), async_op=True)
-        told: list[object] = []
-        work.add_done_callback(lambda done: told.append(done.exception()))
+        told: queue.SimpleQueue[object] = queue.SimpleQueue()
+        work.add_done_callback(lambda done: told.put(done.exception()))
         with pytest.raises(PeerError):
             work.wait()
-        end = time.monotonic() + 5
-        while not told and time.monotonic() < end:
-            time.sleep(0.005)
-        assert len(told) == 1
-        return told[0]
+        return told.get(timeout=10)
 
     assert all(isinstance(error, PeerError) for error in in_new_group(three, "callbacks", calls))
 
 
 def test_time_runs_out_without_anyone_waiting(three: Crew) -> None:
     """A work with a callback fails by itself when its time has run out."""
+    over = threading.Barrier(3)
 
     def calls(group: Group) -> object:
-        if group.rank == 0:
-            time.sleep(1.2)
-            return None
-        told: list[object] = []
-        group.barrier(async_op=True, timeout=0.3).add_done_callback(
-            lambda work: told.append(work.exception())
-        )
-        end = time.monotonic() + 5
-        while not told and time.monotonic() < end:
-            time.sleep(0.01)
-        return told[0]
+        told: queue.SimpleQueue[object] = queue.SimpleQueue()
+        if group.rank:
+            work = group.barrier(async_op=True, timeout=0.3)
+            work.add_done_callback(lambda work: told.put(work.exception()))
+        try:
+            return told.get(timeout=10) if group.rank else None
+        finally:
+            over.wait(15)
 
     nothing, *errors = in_new_group(three, "unwatched", calls)
     assert nothing is None
