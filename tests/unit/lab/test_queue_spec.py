@@ -50,6 +50,7 @@ def test_the_round_trip_counts_full_packets_on_every_link() -> None:
     two, three = LabSpec(), LabSpec(t0=4, t1=4, t2=4, pods=2, hosts=8)
     assert lab_rtt(three) > lab_rtt(two)
     assert lab_rtt(LabSpec(rate_bps=None)) == 0
+    assert lab_rtt(LabSpec(delay_ns=1_000_000, switch="soft")) == pytest.approx(lab_rtt(two) + 8e-3)
 
 
 @pytest.mark.parametrize(("rate", "mtu"), [(0, 1500), (-1, 1500), (1000, 0)])
