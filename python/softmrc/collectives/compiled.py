@@ -29,7 +29,7 @@ from softmrc.collectives.tuning import Tuning
 
 __all__ = ["compiled", "compiled_all_to_all"]
 
-_KEPT = 512
+_KEPT = 64
 
 
 @functools.lru_cache(_KEPT)
