@@ -83,6 +83,7 @@ def receive_on(
             sack_bytes=sack_bytes,
         ),
     )
+    ep.steering.denial.watch(qp, ways)
 
 
 def _sized(ep: Endpoint, ways: Ways, rcvbufs: list[int]) -> tuple[float, int]:

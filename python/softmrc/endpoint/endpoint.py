@@ -93,7 +93,7 @@ class Endpoint:
             spin_us=round(self.knobs.spin * 1e6), batching=self.knobs.batching,
         )  # fmt: skip
         self.pd = PD(self.ctx)
-        self.hub = Hub(self.ctx, self._name, self.knobs.keepalive)
+        self.hub = Hub(self.ctx, self._name, self.knobs.keepalive, self.steering.denial)
         self._closed = False
         _open_endpoints.add(self)
 
@@ -205,7 +205,14 @@ class Endpoint:
         hosts = [addresses] if isinstance(addresses, str) else list(addresses)
         exposed = self._exposed(expose)
         try:
-            return await dial(self, [self.steering.meet(h) for h in hosts], port, expose=exposed, token=secret, timeout=timeout)
+            return await dial(
+                self,
+                [self.steering.meet(h) for h in hosts],
+                port,
+                expose=exposed,
+                token=secret,
+                timeout=timeout,
+            )
         finally:
             exposed.release()
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from softmrc.endpoint.denial import Denial
 from softmrc.endpoint.moves import tell
 from softmrc.endpoint.worker import Worker
 from softmrc.errors import MrcError, PeerError, UsageError
@@ -35,9 +36,9 @@ _log = logging.getLogger("softmrc")
 class Hub:
     """Connections of an endpoint by completion queue and QPN."""
 
-    def __init__(self, ctx: Context, name: str, keepalive: float) -> None:
+    def __init__(self, ctx: Context, name: str, keepalive: float, denial: Denial) -> None:
         """Start the thread."""
-        self._ctx = ctx
+        self._ctx, self._denial = ctx, denial
         self._name = name
         self._keepalive = keepalive
         self.channel = CompChannel(ctx)
@@ -162,4 +163,5 @@ class Hub:
         now = self._ctx.driver.now_ns() / 1e9
         for conn in self.connections():
             conn._tick(now, self._keepalive)
+        self._denial.tick(now)
         self._worker.call_later(_TICK_SECONDS, self._tick)

@@ -19,8 +19,9 @@ from pathlib import Path as File
 from typing import Any
 
 from softmrc.device import host_interfaces
+from softmrc.endpoint.denial import Denial
 from softmrc.errors import UsageError
-from softmrc.srv6 import FABRIC_ENV, PLANES_ENV, FabricFile, paths
+from softmrc.srv6 import FABRIC_ENV, PLANES_ENV, Denylist, FabricFile, Path, paths
 from softmrc.verbs import spread_routes
 
 __all__ = ["Steering", "Ways", "fabric_host", "meeting_point", "planes_of_host", "sums_filled_in"]
@@ -40,20 +41,30 @@ class Ways:
         routes: by local plane, what `PeerPlane.routes` takes.
         names: the path of an EV in words, by local plane and EV.
         whole: every plane of the connection is steered.
+        paths: the path of an EV, by local plane and EV.
+        hosts: names of both ends in the fabric, ours first, by local plane.
     """
 
     evs: Mapping[int, Sequence[int]] = field(default_factory=dict)
     routes: Mapping[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
     names: Mapping[tuple[int, int], str] = field(default_factory=dict)
     whole: bool = False
+    paths: Mapping[tuple[int, int], Path] = field(default_factory=dict)
+    hosts: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
 
 class Steering:
     """What an endpoint knows of its fabric."""
 
-    def __init__(self, fabric: FabricFile | None) -> None:
-        """Keep it; None: nothing is known and everything goes to plain addresses."""
+    def __init__(self, fabric: FabricFile | None, denylist: File | None = None) -> None:
+        """Keep it; None: nothing is known and everything goes to plain addresses.
+
+        Args:
+            fabric: the fabric.
+            denylist: file of what is denied in it; it need not be there.
+        """
         self.fabric = fabric
+        self.denial = Denial(denylist)
 
     @classmethod
     def of(cls, file: str | None) -> Steering:
@@ -66,7 +77,7 @@ class Steering:
             UsageError: it cannot be read, or is no fabric file.
         """
         name = os.environ.get(FABRIC_ENV, "") if file is None else file
-        return cls(FabricFile.read(File(name)) if name else None)
+        return cls(FabricFile.read(File(name)), Denylist.beside(name)) if name else cls(None)
 
     def evs(self, address: str, wanted: int) -> int:
         """Return how many EVs a plane gets: at least one a path, and of each path the same number.
@@ -115,7 +126,8 @@ class Steering:
                 different paths.
         """
         routes: dict[int, tuple[tuple[int, str], ...]] = {}
-        names: dict[tuple[int, int], str] = {}
+        chosen: dict[tuple[int, int], Path] = {}
+        hosts: dict[int, tuple[str, str]] = {}
         for local, remote, plane, evs in pairs:
             steer = self.fabric.steer(local, remote) if self.fabric is not None else None
             if steer is None:
@@ -123,8 +135,11 @@ class Steering:
             # In another order for each connection, so that few EVs of many do not all take the first paths.
             mixed = random.sample(steer.paths, len(steer.paths))
             routes[plane] = spread_routes(evs, [p.address for p in mixed])
-            names |= {(plane, ev): mixed[i % len(mixed)].name for i, ev in enumerate(evs)}
-        return Ways({plane: evs for _, _, plane, evs in pairs}, routes, names, len(routes) == len(pairs) > 0)
+            chosen |= {(plane, ev): mixed[i % len(mixed)] for i, ev in enumerate(evs)}
+            hosts[plane] = (f"h{steer.src}", f"h{steer.dst}")
+        names = {key: path.name for key, path in chosen.items()}
+        every = {plane: evs for _, _, plane, evs in pairs}
+        return Ways(every, routes, names, len(routes) == len(pairs) > 0, chosen, hosts)
 
     def trimming(self, wanted: bool | None, ways: Ways) -> bool:
         """Return whether a connection's packets may be trimmed.

@@ -40,10 +40,13 @@ class Steer:
 
     Attributes:
         plane: number of the fabric's plane.
+        src, dst: numbers of both hosts.
         paths: all ways there; several EVs may share one.
     """
 
     plane: int
+    src: int
+    dst: int
     paths: tuple[Path, ...]
 
     @property
@@ -132,7 +135,7 @@ class FabricFile:
         if self.mode != "usid" or mine is None or its is None or mine[0] != its[0]:
             return None
         ways = tuple(paths(self.shape, mine[0], mine[1], its[1]))
-        return Steer(plane=mine[0], paths=ways) if ways else None
+        return Steer(plane=mine[0], src=mine[1], dst=its[1], paths=ways) if ways else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the file's content."""
