@@ -117,7 +117,8 @@ def test_torchrun_restarts_while_a_plane_is_down(lab: Lab, tmp_path: Path) -> No
             lab,
             host,
             *("-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", f"--node-rank={node}"),
-            *("--rdzv-backend=c10d", f"--rdzv-endpoint=[{address}]:29577", "--rdzv-id=restart"),
+            *("--rdzv-backend=c10d", f"--rdzv-endpoint={address}:29577", "--rdzv-id=restart"),
+            f"--rdzv-conf=is_host={'false' if node else 'true'}",
             *(f"--local-addr={lab.addresses(host)[0]}", "--max-restarts=1", "--monitor-interval=0.1"),
             *(str(_ELASTIC), str(tmp_path), "killed"),
         )
