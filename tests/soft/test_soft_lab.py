@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,16 @@ def test_gray_faults_cost_something_and_break_nothing(lab: SoftLab, harm: dict[s
             assert joined.b.ask("counters") is not None
     finally:
         heal(lab, fault.number)
+
+
+def test_links_have_a_delay(make_lab: Callable[..., SoftLab]) -> None:
+    lab = make_lab(planes=1, t0=2, t1=1, hosts=2, delay_ns=20_000_000)
+    with lab.socket("h0", 1) as a, lab.socket("h1", 1, 4002) as b:
+        began = time.monotonic()
+        a.sendto(b"x", (lab.paths("h0", "h1")[0].address, 4002))
+        assert b.recvmsg(100)[0] == b"x"
+        took = time.monotonic() - began
+    assert took >= 4 * 0.020  # four links
 
 
 def test_faults_end_by_themselves(lab: SoftLab) -> None:

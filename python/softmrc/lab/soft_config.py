@@ -13,7 +13,8 @@ from typing import Any
 from softmrc.lab.condition import LineState
 from softmrc.lab.names import Link, Node
 from softmrc.lab.plan import Plan, Sid, sid_address
-from softmrc.lab.queue_spec import Dscps, QueueSpec
+from softmrc.lab.queue_spec import Dscps
+from softmrc.lab.queues import port_spec
 from softmrc.lab.spec import LabSpec
 
 __all__ = ["DIRECTIONS", "SoftPlane", "devices", "fault_of", "near_device", "soft_planes"]
@@ -166,14 +167,10 @@ def _usid(address: str) -> tuple[int, int]:
 
 
 def _queue(spec: LabSpec, link: Link, side: str) -> dict[str, int]:
-    rate = spec.link_rate(link.kind)
-    if link.kind == "host" and side == "a":
-        return {"data_bytes": _HOST_QUEUE_BYTES, "control_bytes": _HOST_QUEUE_BYTES}
-    if rate is None:
-        return {"data_bytes": _UNLIMITED_BYTES, "control_bytes": _UNLIMITED_BYTES}
-    queue = QueueSpec.of_switch(
-        rate, spec.mtu, last_hop=link.kind == "host", trimming=spec.trimming, ecn=spec.ecn
-    )
+    queue = port_spec(spec, link, side)
+    if queue is None:
+        room = _HOST_QUEUE_BYTES if spec.link_rate(link.kind) is not None else _UNLIMITED_BYTES
+        return {"data_bytes": room, "control_bytes": room}
     return {
         "data_bytes": queue.data_bytes,
         "control_bytes": queue.control_bytes,

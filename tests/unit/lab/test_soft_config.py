@@ -8,7 +8,7 @@ import pytest
 
 from softmrc.lab.condition import LineState
 from softmrc.lab.plan import make_plan, sid_address
-from softmrc.lab.queue_spec import QueueSpec
+from softmrc.lab.queue_spec import QueueSpec, base_rtt
 from softmrc.lab.soft_config import fault_of, soft_planes
 from softmrc.lab.spec import LabSpec
 
@@ -75,7 +75,9 @@ def test_queues_are_those_of_the_kernel(trimming: bool) -> None:
     for link, way, last, rate in (
         ("h0.p1", "down", True, 200_000_000), ("p1.t0-0.t1-1", "up", False, 100_000_000)
     ):  # fmt: skip
-        spec = QueueSpec.of_switch(rate, 9000, last_hop=last, trimming=trimming)
+        spec = QueueSpec.of_switch(
+            rate, 9000, last_hop=last, trimming=trimming, rtt=base_rtt(100_000_000, 9000)
+        )
         for field, value in rule(link, way).items():
             assert value == getattr(spec, field)
     assert "trim_bytes" not in rule("h0.p1", "up")
