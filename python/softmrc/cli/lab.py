@@ -14,6 +14,7 @@ from softmrc.cli import (
     lab_export,
     lab_fail,
     lab_incast,
+    lab_locate,
     lab_map,
     lab_paper,
     lab_test,
@@ -40,5 +41,5 @@ lab = typer.Typer(
     """,
 )
 # In the order of the help.
-for _part in (lab_base, lab_test, lab_fail, lab_incast, lab_map, lab_export, lab_compare, lab_paper):
+for _part in (lab_base, lab_test, lab_fail, lab_locate, lab_incast, lab_map, lab_export, lab_compare, lab_paper):
     _part.register(lab)

@@ -21,6 +21,7 @@ from typing import Any
 from softmrc.errors import MrcError, UsageError
 from softmrc.lab.spec import LabSpec
 from softmrc.netns.enter import join_mounts
+from softmrc.srv6 import Denylist
 
 __all__ = ["LabState", "Process", "directory", "known", "locked"]
 
@@ -162,7 +163,7 @@ class LabState:
     def remove(self) -> None:
         """Remove the files."""
         part = self.file.with_name(f".{self.file.name}.part")
-        for file in (self.fabric_file, self.file, part):
+        for file in (Denylist.beside(self.fabric_file), self.fabric_file, self.file, part):
             with contextlib.suppress(FileNotFoundError):
                 file.unlink()
 

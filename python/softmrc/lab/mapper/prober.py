@@ -19,12 +19,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from softmrc.errors import UsageError
+from softmrc.lab.mapper.deny import deny
 from softmrc.lab.mapper.locator import Change, Finding, Locator
 from softmrc.lab.mapper.outcomes import Outcome
 from softmrc.lab.mapper.routes import make_routes
 from softmrc.lab.mapper.schedule import Schedule
 from softmrc.lab.queue_spec import Dscps
 from softmrc.lab.queues import lab_rtt
+from softmrc.srv6 import Denylist
 
 if TYPE_CHECKING:
     from softmrc.lab.lab import Lab
@@ -115,6 +117,10 @@ class Prober:
     def findings(self) -> list[Finding]:
         """What is bad now, the worst first."""
         return self._locator.findings
+
+    def denylist(self) -> Denylist:
+        """Return what endpoints should keep off now: all that is bad, but never the last way between two hosts."""
+        return deny(self.findings, self._routes)
 
     @property
     def suspects(self) -> list[str]:
