@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.torch.ranks import Place, Ranks
 
 from softmrc.lab import Lab
 from softmrc.lab.faults import fail, heal
-from tests.torch.ranks import Place, Ranks
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="needs torch (pip install 'softmrc[torch]')"

@@ -30,7 +30,7 @@ def _rules(began: float) -> list[Rule]:
 
 
 def steps(rank: int, size: int, count: int, seconds: float) -> dict[str, Any]:
-    """Train `count` steps, spread over `seconds`; return the result's bits, the slowest step, what was ridden through."""
+    """Train `count` steps, spread over `seconds`; return the bits, the slowest step, what was ridden through."""
     torch.manual_seed(1)
     model = DistributedDataParallel(nn.Sequential(nn.Linear(300, 200), nn.Tanh(), nn.Linear(200, 10)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

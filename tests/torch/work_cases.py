@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from datetime import timedelta
@@ -162,6 +163,30 @@ def barriers(rank: int, size: int) -> None:
     work.wait()
     dist.monitored_barrier(timeout=timedelta(seconds=10))
     dist.monitored_barrier(wait_all_ranks=True)
+
+
+def dropped(rank: int, size: int) -> None:
+    """Nobody keeps work or tensor; what takes the memory's place afterwards stays as it is."""
+    for _ in range(20):
+        dist.all_reduce(torch.ones(300_000), async_op=True)
+        dist.all_reduce(torch.ones(300, 1000).t(), async_op=True)
+        others = [torch.full((300_000,), float(k)) for k in range(6)]
+        dist.barrier()
+        for k, other in enumerate(others):
+            assert torch.equal(other, torch.full_like(other, float(k)))
+
+
+def face(rank: int, size: int) -> None:
+    """What `softmrc.torch` says of this job."""
+    import softmrc.torch
+
+    report = softmrc.torch.report()
+    assert (report.rank, report.size) == (rank, size)
+    assert report.collectives > 0
+    assert report.bytes_sent > 0
+    assert json.loads(json.dumps(report.to_json()))["planes"] == list(report.planes)
+    assert tuple(plane.address for plane in softmrc.torch.endpoint().planes) == report.planes
+    softmrc.torch.monitored_barrier(timeout=timedelta(seconds=10))
 
 
 def again(rank: int, size: int, store: str) -> None:
