@@ -33,6 +33,8 @@ _MAX_REQUEST = 1 << 20
 _FIRST_BLOCK, _LAST_BLOCK = 64, 191
 _CLAIM_PORT = 40794
 _PLANES_A_THREAD = 4
+_QUANTUM_US = 100
+"""How often a thread looks at most: a third less work than at 50, a tenth of the round trip of two hosts."""
 
 
 def control_file(name: str) -> Path:
@@ -70,6 +72,7 @@ class SoftServer:
             ],
             "threads": threads or min(spread, os.cpu_count() or 1),
             "address": address,
+            "quantum_us": _QUANTUM_US,
         }
         try:
             self._switch = _core.SoftSwitch(config)
