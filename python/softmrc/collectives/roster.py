@@ -75,14 +75,7 @@ class Roster:
         self._store.set(f"{self._prefix}/{what}/{self._rank}", mine)
         if self._rank == 0:
             self._gather(what, extra)
-        left = max(0.0, self._end - time.monotonic()) + self._timeout * _LATE + _LATE_SECONDS
-        try:
-            told: dict[str, Any] = json.loads(self._store.get(f"{self._prefix}/{what}s", left))
-        except TimeoutError:
-            raise PeerError(
-                f"rank 0 of {self._size} did not come within {self._timeout:g} s (it publishes who is there); is it "
-                "running, with the same store and number of ranks?"
-            ) from None
+        told: dict[str, Any] = json.loads(self._heard(what))
         if "error" in told:
             raise PeerError(told["error"])
         if len(told["all"]) != self._size:
@@ -91,6 +84,22 @@ class Roster:
                 "one size"
             )
         return told
+
+    def _heard(self, what: str) -> bytes:
+        """Return what rank 0 publishes. If that came late, its patience ends later than ours, and it knows more."""
+        key, late = f"{self._prefix}/{what}s", self._timeout * _LATE + _LATE_SECONDS
+        try:
+            return self._store.get(key, max(0.0, self._end - time.monotonic()) + late)
+        except TimeoutError:
+            pass
+        try:
+            self._store.get(f"{self._prefix}/{what}/0", 0.001)
+            return self._store.get(key, self._timeout)
+        except TimeoutError:
+            raise PeerError(
+                f"rank 0 of {self._size} did not come within {self._timeout:g} s (it publishes who is there); is it "
+                "running, with the same store and number of ranks?"
+            ) from None
 
     def _gather(self, what: str, extra: dict[str, str]) -> None:
         found, missing = [], []
