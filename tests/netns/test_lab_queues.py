@@ -170,6 +170,19 @@ def test_marks_come_before_trims_and_not_on_the_last_hop(slow: Lab, stack: ExitS
     assert spent(slow, "h0.p1", "down", before).marked == 0
 
 
+def test_a_flow_at_the_rate_of_its_path_is_hardly_marked(lab: Lab, stack: ExitStack) -> None:
+    # The host's shaper makes up for late timers by bursts; the queues behind it have to bear them.
+    if why_no_bpf():
+        pytest.skip(f"needs clang and BPF: {why_no_bpf()}")
+    pair = Pair(stack, lab, "h0", "h2", lab.paths("h0", "h2")[0].address)
+    pair.out.setsockopt(socket.SOL_UDP, SEGMENT, PAYLOAD)
+    for _ in range(100):
+        pair.send(1, CODES.trimmable, size=7 * PAYLOAD)
+    got = pair.receive()
+    assert len(got) == 700
+    assert sum(g.ecn == CE for g in got) < 35
+
+
 def test_the_last_hop_has_a_code_of_its_own(slow: Lab, stack: ExitStack) -> None:
     pair = Pair(stack, slow, "h3", "h2")
     before = queues.counters(slow)

@@ -4,8 +4,8 @@
 // Decides the fate of a packet. Leaves rates, classes and thresholds to ports.py, faults to ends.py.
 //
 // The queue is a virtual one: a single word says when the line will have sent everything that was admitted.
-// It is drained at the rate of the shaper behind it, so both hold the same bytes, and one compare-and-swap
-// keeps it right on several processors. Thresholds are times on that line.
+// It is drained at the rate of the shaper behind it and has its burst, so both hold the same bytes, and one
+// compare-and-swap keeps it right on several processors. Thresholds are times on that line.
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
@@ -34,6 +34,7 @@ struct queue_settings {
   __u64 drop;             /* ns queued above which packets are dropped; 0: never */
   __u64 high, trimmable;  /* DSCPs, a bit each: sent first; may be trimmed */
   __u64 trimmed_dscp;     /* what a trimmed packet gets */
+  __u64 burst;            /* ns that the shaper lets through at once after a pause */
 };
 struct queue_state {
   __u64 busy_until;
@@ -157,7 +158,8 @@ SECTION("tc/queue") int queue(struct __sk_buff* skb) {
     return TC_ACT_OK;
   }
   skb->priority = CLASS_DATA;
-  __u64 until = *(volatile __u64*)&q->busy_until, queued = until > now ? until - now : 0;
+  __u64 until = *(volatile __u64*)&q->busy_until, begins = now + set->burst;
+  __u64 queued = until > begins ? until - begins : 0;
   struct layers at = find(skb, next);
   if (set->trim && (set->trimmable & bit) && queued + time > set->trim) {
     int kept = trim(skb, at, (__u8)set->trimmed_dscp);

@@ -22,7 +22,7 @@ from softmrc.lab.rtnl import Message, Rtnl, attributes
 
 __all__ = ["PortCounters", "Shaper", "find_program", "install", "queue_settings", "shaper_messages"]
 
-_SETTINGS = struct.Struct("=8Q")
+_SETTINGS = struct.Struct("=9Q")
 _STATE = struct.Struct("=9Q")
 _COUNTED = ("seen", "bytes", "high", "marked", "trimmed", "dropped", "trim_failed", "bursts")
 _HEADERS = 14
@@ -82,7 +82,7 @@ def queue_settings(spec: QueueSpec | None, high: tuple[int, ...], rate_bps: int 
     """
     first = sum(1 << code for code in high)
     if spec is None:
-        return _SETTINGS.pack(0, 0, 0, 0, 0, first, 0, 0)
+        return _SETTINGS.pack(0, 0, 0, 0, 0, first, 0, 0, 0)
     bps = rate_bps or spec.rate_bps
 
     def line_ns(count: int) -> int:
@@ -92,6 +92,7 @@ def queue_settings(spec: QueueSpec | None, high: tuple[int, ...], rate_bps: int 
         max(1, 8 * 10**12 // bps),
         line_ns(spec.ecn_min), line_ns(spec.ecn_max), line_ns(spec.trim_bytes), line_ns(spec.data_bytes), first,
         sum(1 << code for code in spec.dscps.may_be_trimmed()), spec.trimmed_dscp,
+        line_ns(_burst(bps, spec.mtu)),
     )  # fmt: skip
 
 
@@ -113,6 +114,11 @@ class Shaper:
     splits: bool = False
 
 
+def _burst(rate_bps: int, mtu: int) -> int:
+    """Return the bytes that a shaper lets through at once after a pause."""
+    return max(2 * (mtu + _HEADERS), int(rate_bps / 8 * _BURST_S))
+
+
 def class_messages(index: int, rate_bps: int, mtu: int, *, change: bool = False) -> list[Message]:
     """Return the requests for the classes of a shaper; with `change` for another rate of those that stand.
 
@@ -120,7 +126,7 @@ def class_messages(index: int, rate_bps: int, mtu: int, *, change: bool = False)
     """
     line = max(1, rate_bps // 8)
     half = max(1, line // 2)
-    burst = max(2 * (mtu + _HEADERS), int(line * _BURST_S))
+    burst = _burst(rate_bps, mtu)
     return [
         tc.htb_class(index, tc.LINE_CLASS, 0x10000, line, line, burst, change=change),
         tc.htb_class(index, tc.CONTROL_CLASS, tc.LINE_CLASS, half, line, burst, 0, change=change),

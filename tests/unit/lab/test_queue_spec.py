@@ -77,13 +77,16 @@ def test_why_a_lab_does_not_trim() -> None:
 
 def test_settings_are_times_on_the_line() -> None:
     queue = spec(last_hop=False)
-    ps, low, high, trim, drop, first, may, code = struct.unpack("=8Q", queue_settings(queue, Dscps().high()))
+    ps, low, high, trim, drop, first, may, code, burst = struct.unpack(
+        "=9Q", queue_settings(queue, Dscps().high())
+    )
     assert ps == 40_000  # 200 Mbit/s: 40 ns a byte
     assert [t / 1e9 for t in (low, high, trim, drop)] == pytest.approx([0.0008, 0.0032, 0.004, 0.016])
     assert [n for n in range(64) if first >> n & 1] == [12, 16, 46]
     assert [n for n in range(64) if may >> n & 1] == [4, 8]
     assert code == 12
-    slow = struct.unpack("=8Q", queue_settings(queue, Dscps().high(), RATE // 2))
+    assert burst == pytest.approx(2e6)  # what the shaper has
+    slow = struct.unpack("=9Q", queue_settings(queue, Dscps().high(), RATE // 2))
     assert slow[0] == 80_000
     assert slow[3] == 2 * trim  # the same bytes take twice the time
 
