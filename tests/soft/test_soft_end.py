@@ -105,6 +105,8 @@ def test_a_killed_switch_is_told_and_its_lab_can_be_removed() -> None:
         assert wait_for(lambda: _gone(lab.state.helpers[0].pid))
         with pytest.raises(MrcError, match="does not answer"):
             lab.verify()
+        with _up(lab.name) as again:  # a lab without its switch is none
+            assert again.verify().down == []
     finally:
         lab.down()
     assert _files(lab.name) == []

@@ -272,7 +272,11 @@ def up(spec: LabSpec, *, keep: bool = False, step: Callable[[str], None] = _sile
     raise_loopback()
     with locked(spec.name):
         old = LabState.load(spec.name)
-        if old is not None and not old.abandoned:
+        if (
+            old is not None
+            and not old.abandoned
+            and (old.mode != "soft" or any(p.alive for p in old.helpers))
+        ):
             raise UsageError(
                 f"lab {spec.name} is up already; softmrc lab down --name {spec.name}, or another --name"
             )
