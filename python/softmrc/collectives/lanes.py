@@ -112,6 +112,19 @@ class Lanes:
         """True once there is a runner."""
         return self._made is not None
 
+    def unsent(self, keys: Iterable[str], ended: Iterable[int]) -> int:
+        """Return how many lanes of some groups still have something that is not acknowledged.
+
+        Args:
+            keys: of the groups.
+            ended: ranks that do not count.
+        """
+        over, count = set(ended), 0
+        for lane in [x for key in keys for x in list(self._lanes.get(key, ()))]:
+            with contextlib.suppress(MrcError):
+                count += lane.rank not in over and lane.qp.stats()["queued"] > 0
+        return count
+
     def local_bytes(self) -> int:
         """Return how many bytes were copied to neighbours directly."""
         return int(self._made.stats().get("local_bytes", 0)) if self._made is not None else 0

@@ -260,8 +260,8 @@ class Life:
             return
         end = time.monotonic() + patience
         try:
-            self._settle_jobs(min(end, time.monotonic() + _JOB_GRACE))
-            self._settle_letters(end)
+            whole = self._settle_jobs(min(end, time.monotonic() + _JOB_GRACE))
+            self._settle_letters(end, whole)
             self._say_goodbye(min(max(end - time.monotonic(), 0.1), _FAREWELL))
         finally:
             self._free()
@@ -272,7 +272,7 @@ class Life:
             return
         try:
             self._settle_jobs(time.monotonic(), why)
-            self._settle_letters(time.monotonic())
+            self._settle_letters(time.monotonic(), [])
             self._say_goodbye(0.2)
         finally:
             self._free()
@@ -284,19 +284,24 @@ class Life:
             self._closed.wait(patience + 2 * _FAREWELL)
         return first
 
-    def _settle_jobs(self, end: float, why: str = "") -> None:
+    def _settle_jobs(self, end: float, why: str = "") -> list[str]:
+        """Let collectives end, then end them; return the groups in which all went well."""
         states = [s for s in self.groups.all() if s.gid >= 0]
         while time.monotonic() < end and any(s.broken is None and s.busy() for s in states):
             time.sleep(0.002)
+        whole = [s.key for s in states if s.broken is None and not s.busy()]
         text = f"the mesh was closed on this rank ({self.rank}){': ' + why if why else ''}"
         for state in states:
             with state.changed:
                 state.broken = state.broken or text
                 state.changed.notify_all()
             self._abort_jobs(state, state.broken)
+        return whole
 
-    def _settle_letters(self, end: float) -> None:
-        while self.p2p.unsent() and time.monotonic() < end:
+    def _settle_letters(self, end: float, whole: Sequence[str]) -> None:
+        """Wait until letters, and what collectives of whole groups have sent, are with those they go to."""
+        ended = self.obituary.known
+        while time.monotonic() < end and (self.p2p.unsent() or self._lanes.unsent(whole, ended())):
             time.sleep(0.002)
         for state in self.groups.all():
             self.p2p.fail_group(state, state.broken or "the mesh was closed on this rank")

@@ -89,3 +89,30 @@ sys.exit(0)
     assert found[1]["error"].startswith("rank 1 "), found
     assert "hears no other rank on any plane" in found[1]["error"]
     assert max(f["took"] for f in found) < 4.0
+
+
+def test_a_rank_that_leaves_after_its_last_collective_leaves_nothing_behind() -> None:
+    """What it had sent is lost at first: it stays until it has been repeated."""
+    code = """
+mesh = Mesh(store, rank, size, timeout=20)
+g = group()
+a = bytearray(64)
+g.all_reduce(a)
+say(ready=True)
+expect("go")
+if rank == 0:
+    now = time.monotonic()
+    mesh.endpoint.impair([dict(down=True, start=now, stop=now + 0.7, direction="tx")])
+    g.broadcast(bytearray(b"x" * 64), 0)
+    mesh.close()
+    say(ok=True)
+else:
+    g.broadcast(a, 0)
+    say(ok=a == b"x" * 64)
+"""
+    with Ranks(2, code, env=OVER_THE_NETWORK) as ranks:
+        for r in range(2):
+            ranks.hear(r)
+        for r in range(2):
+            ranks.tell(r, "go")
+        assert [ranks.hear(r)["ok"] for r in range(2)] == [True, True]
