@@ -67,6 +67,9 @@ _Backups = Annotated[int, typer.Option(help="Of these, spares: used when one in 
 _DelayMark = Annotated[
     int, typer.Option(help="Queueing delay that counts as a mark where the fabric sets none, us; 0: none does.")
 ]
+_Steering = Annotated[
+    bool, typer.Option("--ecn-steering/--no-ecn-steering", help="Experiment: marks do not move load between EVs.")
+]
 _Spin = Annotated[int, typer.Option(help="Microseconds to look for more before sleeping.")]
 _Region = Annotated[str | None, typer.Option(help="Memory that messages walk through; 64m and more is cold.")]
 _Drive = Annotated[str, typer.Option(help="Who drives the transport: caller or thread.")]
@@ -90,7 +93,8 @@ def perf(
     sweep: _Sweep = False, iters: _Iters = 0, duration: _Duration = None, qps: _Qps = 1, depth: _Depth = 128,
     both: _Both = False, mtu: _Mtu = None, ev_run: _EvRun = 0, evs: _Evs = 16, spin_us: _Spin = 50,
     region_size: _Region = None, progress: _Drive = "caller", batching: _Batching = "auto", via: _Via = None,
-    backups: _Backups = 0, delay_mark_us: _DelayMark = 2000, bin_ms: _BinMs = 100,
+    backups: _Backups = 0, delay_mark_us: _DelayMark = 2000, ecn_steering: _Steering = True,
+    bin_ms: _BinMs = 100,
     per_port: _PerPort = False, once: _Once = False, timeout: _Timeout = 10.0,
     token: _Token = None, json: _Json = False, metrics: MetricsOption = None, events: EventsOption = None,
     qlog: QlogOption = None,
@@ -123,7 +127,7 @@ def perf(
         local = Local(
             planes=tuple(mine), evs=evs, spin_us=spin_us, progress=progress, batching=batching, pmtu=mtu,
             via=tuple(parse_remote_list(via)) if via else (), bin_ms=bin_ms,
-            backups=backups, delay_mark_us=delay_mark_us,
+            backups=backups, delay_mark_us=delay_mark_us, ecn_steering=ecn_steering,
         )  # fmt: skip
         if host is None:
             _serve(local, port, secret, once, json)

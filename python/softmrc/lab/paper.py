@@ -32,7 +32,34 @@ STUDIES: dict[str, Callable[[Site], Verdict]] = {
     "R23": paper_paths.meaning_of_loss,
     "R24": paper_paths.reverse_path,
 }
-_WHY: dict[str, str] = {}
+_WHY: dict[str, str] = {
+    "R5": (
+        "flows on one path each have two bottlenecks, an uplink and a downlink, so shares like 2/3 occur beside "
+        "1/n; and a few seconds are some hundred round trips, in which windows that were cut do not become equal"
+    ),
+    "R12": (
+        "an EV's SKIP ends when it was passed over once (reference 5.4), so of two EVs a marked one still gets every "
+        "third packet and load moves by 2/3 at most; what stays on EV-A is trimmed and sent again"
+    ),
+    "R13": (
+        "with most paths of the only plane dead, most SACKs are lost, too, until the receiver has tried its reverse "
+        "EVs; a round trip is milliseconds here"
+    ),
+    "R16": (
+        "a queue pair that only receives demotes no EV: where its only active EV of a plane leads over the dead T1, "
+        "its SACKs of that plane are lost until the T1 is back, and the sender's timers find what they would have told"
+    ),
+    "R17": (
+        "the synchronous step waits for the slowest queue pair, and a loss is told from a queue after some round trips"
+    ),
+    "R21": (
+        "planes get equal packets, but what is trimmed on the short plane is repaired over the others, and one window "
+        "for all planes does not come down to what the short plane carries"
+    ),
+    "R24": (
+        "EV probes go to the planes in turn, one a round trip, so a dead reverse EV is found after as many as planes"
+    ),
+}
 """Where a criterion is missed: the mechanism that counters and events point to."""
 
 

@@ -63,6 +63,8 @@ class Local:
     """Of the EVs of each plane, so many are spares: used when one in use is given up."""
     delay_mark_us: int = int(Knobs.delay_mark * 1e6)
     """Queueing delay that counts as a congestion mark where the fabric sets none, microseconds; 0: none does."""
+    ecn_steering: bool = True
+    """False (experiment): a mark does not take its EV out of turn; congestion control hears it all the same."""
     bin_ms: int = BIN_MS
     """Width of the bins in which arriving bytes are counted at this end, milliseconds."""
     rcvbuf: int = Knobs.rcvbuf
@@ -195,7 +197,7 @@ class Ends:
             QPAttr(qp_access_flags=Access.LOCAL_WRITE | Access.REMOTE_WRITE),
             soft=SoftQPAttr(
                 ev_set=(active, spare), ev_policy=knobs.ev_policy, ev_run=self.plan.ev_run,
-                ev_table=knobs.ev_table(),
+                ev_table={**knobs.ev_table(), "ecn_steering": self.local.ecn_steering},
                 cc_algorithm=knobs.cc_algorithm, cc_config={"min_base_rtt_ns": int(self._base_rtt * 1e9)},
             ),
         )  # fmt: skip
