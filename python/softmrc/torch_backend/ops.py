@@ -46,7 +46,7 @@ def reduction(op: Any, dtype: torch.dtype, call: str) -> Reduction:
     """
     # `isinstance(ReduceOp.SUM, ReduceOp)` holds, though that is a plain RedOpType.
     kind = op if type(op) is _Kind else op.op
-    if kind == _Kind.PREMUL_SUM:
+    if kind.name == "PREMUL_SUM":
         # The factor shows in the pickled state only.
         return _plain(kind.name.lower(), dtype, call)._replace(factor=float(op.__getstate__()[1]))
     return _plain(kind.name.lower(), dtype, call)

@@ -72,7 +72,6 @@ class MrcWork(dist.Work):
         self._loans = loans
         self._tensors = tensors
         self._lock = threading.Lock()
-        self._settled = False
         self._cuda = devices.of(tensors) if any(tensor.is_cuda for tensor in tensors) else _NONE
         self._events: Sequence[torch.cuda.Event] = ()
         self._future: Future[Any] | None = None
@@ -176,16 +175,13 @@ class MrcWork(dist.Work):
             self._future.set_exception(error)  # type: ignore[arg-type]
 
     def _settle(self) -> None:
-        if self._settled:
+        if not self._loans and not self._cuda:
             return
         with self._lock:
-            if self._settled:
-                return
             for loan in self._loans:
                 loan.settle()
-            if self._cuda:
+            if self._cuda and not self._events:
                 self._events = devices.mark(self._cuda)
-            self._settled = True
             self._loans = ()
 
     def _failure(self) -> BaseException | None:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from softmrc import _core
 from softmrc.collectives import Group, Mesh
+from softmrc.collectives.forked import keep_for_ever
 from softmrc.errors import UsageError
 from softmrc.torch_backend.meeting import meet
 from softmrc.torch_backend.store import TorchStore
@@ -23,8 +23,6 @@ __all__ = ["Member", "World", "current"]
 
 _lock = threading.Lock()
 _worlds: list[World] = []
-# Meshes of the parent in a forked child: kept for ever, since nothing of theirs may run there, not even a destructor.
-_inherited: list[World] = []
 
 
 @dataclass(eq=False)
@@ -142,10 +140,8 @@ def _forked() -> None:
     _lock = threading.Lock()
     for world in _worlds:
         world.inherited = True
-    _inherited.extend(_worlds)
+    keep_for_ever(list(_worlds))
     _worlds.clear()
-    if _inherited and hasattr(_core, "set_leak_warnings"):
-        _core.set_leak_warnings(False)
 
 
 os.register_at_fork(after_in_child=_forked)
