@@ -23,7 +23,7 @@ DIRECTIONS = ("up", "down")
 """Of a link: from its lower to its upper end, and back. Link k of a plane has the ports 2 k and 2 k + 1 for them."""
 _HOST_QUEUE_BYTES = 8 << 20
 _UNLIMITED_BYTES = 64 << 20
-_PACKETS_BYTES = 256 << 20
+_PACKETS_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
