@@ -381,6 +381,36 @@ def test_a_process_that_is_killed_half_way_leaves_a_fault_that_can_be_healed(ful
     assert settled(full, HEALTHY[full.name]) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["p9"], "planes p1 to p2"),
+        (["p1", "--loss", "200%"], "--loss is a share"),
+        (["p1", "--for", "soon"], "--for is a time"),
+        (["p1", "--flap", "1s"], "200ms/800ms"),
+        (["p1", "--end", "upper", "--loss", "1%"], "both ends stay up"),
+        (["p1", "--dir", "sideways"], "both, up, down"),
+    ],
+)
+def test_wrong_use_is_said_and_breaks_nothing(full: Lab, words: list[str], told: str) -> None:
+    run = subprocess.run([*CLI, "fail", "-n", full.name, *words], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert told in run.stderr
+    assert faults.active(full) == []
+
+
+def test_a_direction_alone_is_a_hole_in_that_direction(full: Lab) -> None:
+    run = [*CLI, "fail", "-n", full.name, "h0.p1", "--dir", "down", "--json"]
+    said = json.loads(subprocess.check_output(run))
+    assert said["harm"] == {"silent": True, "direction": "down"}
+    listed = json.loads(subprocess.check_output([*CLI, "fail", "-n", full.name, "--json"]))
+    assert [f["number"] for f in listed["faults"]] == [said["number"]]
+    healed = json.loads(
+        subprocess.check_output([*CLI, "heal", "-n", full.name, str(said["number"]), "--json"])
+    )
+    assert (len(healed["healed"]), healed["left"]) == (1, [])
+
+
 # --- scripts ------------------------------------------------------------------------------------------------------
 
 SCRIPT = """
