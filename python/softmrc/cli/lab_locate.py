@@ -72,7 +72,7 @@ def locate(
             if deny is False:
                 _write(lab, prober, nothing=True)
             _probe(lab, prober, lasts, watch=watch, deny=bool(deny), json=json)
-            bad = bool(prober.findings)
+            bad = bool(prober.findings) or prober.silent
             if not watch:
                 _result(lab, prober, bool(deny), json)
     if bad:
@@ -120,7 +120,8 @@ def _result(lab: Lab, prober: Prober, deny: bool, json: bool) -> None:
         found = [{**finding_json(f), "denied": f.name in denied} for f in findings]
         put_json(
             {
-                "ok": not findings,
+                "ok": not findings and not prober.silent,
+                "silent": prober.silent,
                 "found": found,
                 "suspects": prober.suspects,
                 "probes_sent": prober.sent,
@@ -129,7 +130,9 @@ def _result(lab: Lab, prober: Prober, deny: bool, json: bool) -> None:
             }
         )
         return
-    if findings:
+    if prober.silent:
+        put("no probe comes back: every plane is dead, or this machine is too busy to tell")
+    elif findings:
         rows = [_HEADS, *(row(f) for f in findings)]
         widths = [max(len(r[i]) for r in rows) for i in range(len(_HEADS))]
         for line in rows:

@@ -8,7 +8,7 @@ when another element explains everything better. Time is an argument, in seconds
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from softmrc.lab.mapper.elements import Candidate, candidates
@@ -25,7 +25,7 @@ _HEAVY, _STILL_HEAVY = 0.5, 0.3
 _HEARD = 5
 _QUIET_NATS, _QUIET_PROBES = 8.0, 5
 _ABSENT = 0.3
-_PACE = 0.1
+_PACE, _SOON = 0.1, 0.012
 _STEP = 1.5
 
 
@@ -90,9 +90,11 @@ class Locator:
                 self._of_route.setdefault(number, []).append((c, up, down))
         self._outcomes = Outcomes(_WINDOW)
         self._findings: dict[str, Finding] = {}
-        self._next = 0.0
+        self._next = self._looked = 0.0
         self.suspects: list[Cause] = []
         """What may be bad; more probes will tell."""
+        self.silent = False
+        """Nothing comes back since the last loss: all is dead, or rather, who probes stands still. Nothing is named."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -101,8 +103,8 @@ class Locator:
 
     def add(self, route: int, sent: float, lost: bool) -> Outcome:
         """Note the fate of a probe; an answer that comes later is told by `revoke`."""
-        if lost:
-            self._next = min(self._next, sent)
+        if lost and not self.explained(route):
+            self._next = min(self._next, self._looked + _SOON)
         for candidate, up, down in self._of_route.get(route, ()):
             finding = self._findings.get(candidate.element.name)
             if finding is None or sent < finding.since:
@@ -127,9 +129,13 @@ class Locator:
         self._outcomes.trim(now)
         if now < self._next or not (self._findings or self._outcomes.any_lost):
             return []
-        self._next = now + _PACE
+        self._next, self._looked = now + _PACE, now
         changes = self._end_quiet(now)
-        fast = self._explain_recent(now)
+        recent = self._outcomes.since_first_loss(now - _RECENT)
+        self.silent = bool(recent) and sum(sent - lost for sent, lost in recent.values()) < _HEARD
+        if self.silent:
+            return changes
+        fast = self._explain_recent(recent)
         slow = self._explain_window({number for c in fast for number, _, _ in c.candidate.felt})
         for cause, heavy in [*((c, True) for c in fast), *((c, False) for c in slow)]:
             known = self._findings.get(cause.candidate.element.name)
@@ -141,10 +147,7 @@ class Locator:
 
     # --- what is there --------------------------------------------------------------------------------------
 
-    def _explain_recent(self, now: float) -> list[Cause]:
-        tallies = self._outcomes.since_first_loss(now - _RECENT)
-        if sum(sent - lost for sent, lost in tallies.values()) < _HEARD:
-            return []  # when nothing comes back at all, this host is the likelier reason
+    def _explain_recent(self, tallies: Mapping[int, Tally]) -> list[Cause]:
         found = []
         for cause in explain(self._candidates, tallies):
             known = self._findings.get(cause.candidate.element.name)

@@ -118,6 +118,11 @@ class Prober:
         """What is bad now, the worst first."""
         return self._locator.findings
 
+    @property
+    def silent(self) -> bool:
+        """Whether nothing comes back at all: then nothing can be named."""
+        return self._locator.silent
+
     def denylist(self) -> Denylist:
         """Return what endpoints should keep off now: all that is bad, but never the last way between two hosts."""
         return deny(self.findings, self._routes)
