@@ -1,7 +1,7 @@
 #include "softswitch/veth_port.h"
 
+#include <linux/if.h>
 #include <linux/if_packet.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 
@@ -26,6 +26,12 @@ struct VnetHeader {
 };
 constexpr uint8_t kNeedsSum = 1;
 
+ifreq request_for(const std::string& device) {
+  ifreq r{};
+  std::strncpy(r.ifr_name, device.c_str(), IFNAMSIZ - 1);
+  return r;
+}
+
 int set(int fd, int level, int name, int value) { return setsockopt(fd, level, name, &value, sizeof value); }
 
 }  // namespace
@@ -35,8 +41,8 @@ VethPort::VethPort(Fabric& fabric, const DeviceSpec& spec) : fabric_(&fabric), s
 int VethPort::open(int rcvbuf) {
   socket_ = Socket(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd() < 0) return errno;
-  index_ = static_cast<int>(if_nametoindex(spec_.device.c_str()));
-  if (index_ == 0) return ENODEV;
+  ifreq device = request_for(spec_.device);
+  if (ioctl(fd(), SIOCGIFINDEX, &device) != 0) return errno;
   if (set(fd(), SOL_PACKET, PACKET_VNET_HDR, 1) != 0) return errno;
   set(fd(), SOL_PACKET, PACKET_IGNORE_OUTGOING, 1);
   set(fd(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
@@ -46,7 +52,7 @@ int VethPort::open(int rcvbuf) {
   sockaddr_ll at{};
   at.sll_family = AF_PACKET;
   at.sll_protocol = htons(kIpv6Type);
-  at.sll_ifindex = index_;
+  at.sll_ifindex = device.ifr_ifindex;
   return bind(fd(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0 ? errno : 0;
 }
 
@@ -127,8 +133,7 @@ void VethPort::tell_link() {
   const bool up = fabric_->linked(spec_.node);
   if (up == up_) return;
   const Socket s(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq r{};
-  std::strncpy(r.ifr_name, spec_.device.c_str(), IFNAMSIZ - 1);
+  ifreq r = request_for(spec_.device);
   if (ioctl(s.get(), SIOCGIFFLAGS, &r) != 0) return;
   r.ifr_flags = static_cast<short>(up ? r.ifr_flags | IFF_UP : r.ifr_flags & ~IFF_UP);
   if (ioctl(s.get(), SIOCSIFFLAGS, &r) == 0) up_ = up;

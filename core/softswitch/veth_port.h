@@ -41,7 +41,6 @@ class VethPort : public Attachment {
 
   Fabric* fabric_;
   DeviceSpec spec_;
-  int index_ = 0;
   bool up_ = true;
   Socket socket_;
   std::vector<FrameId> out_;
