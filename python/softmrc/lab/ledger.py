@@ -132,5 +132,6 @@ def opened(name: str, *, change: bool = True) -> Iterator[Ledger]:
 
 def forget(name: str) -> None:
     """Remove what is kept about the faults of a lab that is gone. Idempotent."""
-    for file in (ledger_file(name), directory() / f"{name}.faults.lock"):
-        file.unlink(missing_ok=True)
+    file = ledger_file(name)
+    for kept in (file, file.with_name(f".{file.name}.part"), directory() / f"{name}.faults.lock"):
+        kept.unlink(missing_ok=True)
