@@ -1,18 +1,21 @@
 """Many programs of ours for the price of one start: a process that has loaded everything and forks for each.
 
-`python -m softmrc.lab.cradle` reads a line of JSON for each program, forks, enters its namespace and runs the command
-line there; it tells when one has ended. It has no threads and opens nothing before it forks.
+`python -m softmrc.lab.cradle MODULE:FUNCTION MODULE...` loads the modules, reads a line of JSON for each program,
+forks, enters its namespace and calls the function there, as `python -m` would; it tells when one has ended. It has no
+threads and opens nothing before it forks.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import select
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +27,10 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Fork until standard input ends; then everything that was forked ends, too."""
-    from softmrc.cli import app, output, perf  # noqa: F401 (loaded for the children)
-    from softmrc.endpoint import Endpoint  # noqa: F401
-    from softmrc.perf import Server, measure  # noqa: F401
-
+    for name in sys.argv[1:]:
+        importlib.import_module(name.partition(":")[0])
+    module, _, function = sys.argv[1].partition(":")
+    run: Callable[[], object] = getattr(importlib.import_module(module), function)
     children: set[int] = set()
     _say({"ready": os.getpid()})
     rest = b""
@@ -39,7 +42,7 @@ def main() -> None:
                 break
             *lines, rest = (rest + got).split(b"\n")
             for line in lines:
-                pid = _fork(json.loads(line))
+                pid = _fork(run, json.loads(line))
                 children.add(pid)
                 _say({"pid": pid})
         _reap(children)
@@ -61,8 +64,8 @@ def _reap(children: set[int], *, wait: bool = False) -> None:
             _say({"ended": pid, "status": os.waitstatus_to_exitcode(status)})
 
 
-def _fork(asked: dict[str, Any]) -> int:
-    """Run a command line of softmrc in a child; returns its number."""
+def _fork(run: Callable[[], object], asked: dict[str, Any]) -> int:
+    """Call a function in a child with a command line of its own; returns its number."""
     pid = os.fork()
     if pid:
         return pid
@@ -70,10 +73,9 @@ def _fork(asked: dict[str, Any]) -> int:
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         _take_place(asked)
-        from softmrc.cli.app import main as run
-
+        sys.argv = ["softmrc", *asked["args"]]
         try:
-            run(args=asked["args"], prog_name="softmrc", standalone_mode=True)
+            run()
             status = 0
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 1

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Child", "Nursery"]
 
 _START_S = 30.0
+_LOADED = ("softmrc.cli.app:main", "softmrc.cli.perf", "softmrc.perf", "softmrc.endpoint")
 _LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
 
 
@@ -32,9 +33,11 @@ class Nursery:
     def __init__(self) -> None:
         """Start the cradle; it loads everything once."""
         self._folder = tempfile.TemporaryDirectory(prefix="softmrc-")
-        mortal = [sys.executable, "-m", "softmrc.lab.cradle"]
         self._cradle = subprocess.Popen(
-            mortal, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [sys.executable, "-m", "softmrc.lab.cradle", *_LOADED],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
         self._rest = b""
         self._count = 0
