@@ -39,6 +39,20 @@ def run(rank: int, size: int) -> dict[str, object]:
     return {"right": right, "refused": said_no, "wrong": wrong[:20]}
 
 
+def run_on_a_bad_network(rank: int, size: int) -> dict[str, object]:
+    """Run the whole grid while packets are lost, doubled, late and broken."""
+    import softmrc.torch
+    from softmrc.verbs import Rule
+
+    dist.barrier()
+    bad = Rule(direction="tx", drop=0.01, duplicate=0.02, reorder=0.05, reorder_delay=0.0005, corrupt=0.005)
+    softmrc.torch.endpoint().impair([bad])
+    try:
+        return run(rank, size)
+    finally:
+        softmrc.torch.endpoint().impair([])
+
+
 def _inputs(case: Case, size: int, count: int, part: int = 0) -> list[Tensor]:
     return [values(case, count, rank, part) for rank in range(size)]
 
