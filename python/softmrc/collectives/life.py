@@ -316,6 +316,8 @@ class Life:
     def _free(self) -> None:
         """Give everything back, whatever fails on the way."""
         self._closing = True
+        with contextlib.suppress(MrcError, AttributeError):  # some of it is missing when the beginning failed
+            self._last_look()
         with contextlib.ExitStack() as last_to_first:
             last_to_first.callback(self._closed.set)
             last_to_first.callback(_open.discard, self)
@@ -331,6 +333,9 @@ class Life:
                     last_to_first.callback(getattr(getattr(self, part), end))
             with contextlib.suppress(ValueError):
                 self.endpoint.ctx.pump.remove_sink(self.ridden.on_event)
+
+    def _last_look(self) -> None:
+        """Keep what is asked for after the end; everything is still open."""
 
     def _require_open(self) -> None:
         if os.getpid() != self._pid:

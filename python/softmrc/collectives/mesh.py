@@ -22,6 +22,8 @@ __all__ = ["Mesh"]
 class Mesh(Life):
     """One rank. Every method may be called from any thread."""
 
+    _final: Report | None = None
+
     @property
     def runner(self) -> CollRunner:
         """The runner of collectives; made when first asked for."""
@@ -121,7 +123,9 @@ class Mesh(Life):
         return self._roll.call(self.groups.of(gid), timeout)
 
     def report(self) -> Report:
-        """Return what this rank has ridden through so far."""
+        """Return what this rank has ridden through so far; after the end, until then."""
+        if self._final is not None:
+            return self._final
         stats = self.endpoint.stats()
         packets, resent = self.resent.totals()
         return Report(
@@ -138,3 +142,6 @@ class Mesh(Life):
             collectives=sum(s.count for s in self.groups.every()),
             failed=tuple(self._failed),
         )
+
+    def _last_look(self) -> None:
+        self._final = self.report()

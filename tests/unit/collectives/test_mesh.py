@@ -44,6 +44,7 @@ def test_one_rank_alone_needs_nobody() -> None:
     with Mesh(LocalStore(), 0, 1, timeout=5) as mesh:
         assert mesh.report().size == 1
     mesh.close()
+    assert mesh.report().planes[0] == "127.0.0.1"
 
 
 def test_threads_of_one_process_may_be_ranks() -> None:
