@@ -201,12 +201,14 @@ void Endpoint::Impl::handle(Instant now, const wire::DatagramMeta& meta, base::B
 }
 
 void Endpoint::Impl::start_reverse_probe(Instant now, Qp& qp) {
-  const auto path = qp.take_reverse_probe(now);
-  if (!path) return;
-  const PeerPort* to = qp.peer(path->port);
-  if (to == nullptr) return;
-  const auto id = ops.probe(now, *to, path->tag, config.dscps.no_trim, qp.slot(), qp.reverse_patience());
-  (void)id;  // EAGAIN: too many open already; the next interval tries again
+  auto path = qp.take_reverse_probe(now);
+  for (int i = 0; path && i < Qp::kReverseProbesAtOnce; ++i) {
+    const PeerPort* to = qp.peer(path->port);
+    if (to == nullptr) return;
+    const auto id = ops.probe(now, *to, path->tag, config.dscps.no_trim, qp.slot(), qp.reverse_patience());
+    (void)id;  // EAGAIN: too many open already; the next interval tries again
+    path = qp.more_reverse_probe(now);
+  }
 }
 
 void Endpoint::handle_timeout(Instant now) {

@@ -70,6 +70,9 @@ class Qp final : private reliability::Placement {
   TxResult transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
   // 6.13: the path to try by an EV probe, when receipts without own data make the reverse set go stale.
   std::optional<ev::PathId> take_reverse_probe(Instant now);
+  // A further one in the same interval, while the path of a plane is looked for.
+  std::optional<ev::PathId> more_reverse_probe(Instant now);
+  static constexpr int kReverseProbesAtOnce = 4;
   // How long its answer may take before the path counts as dead.
   [[nodiscard]] Duration reverse_patience() const;
 
@@ -175,6 +178,12 @@ class Qp final : private reliability::Placement {
   static constexpr Duration kMinReverseProbeInterval = Duration::millis(1);
   Instant reverse_due_ = Instant::never();
   bool rx_since_probe_ = false, feedback_since_probe_ = false;
+  // No path for answers is known, and data has become rare: of many paths that died at once, most are dead. Several
+  // are tried at a time then, whether something arrives or not.
+  static constexpr uint32_t kProbesInDoubt = 64;
+  uint32_t doubt_probes_ = 0;
+  bool looking_ = false;
+  Instant last_data_at_{INT64_MIN / 2};
   // Rings, not deques: an empty std::deque holds 600 bytes.
   reliability::Ring<uint64_t> early_recvs_;   // posted in INIT
   reliability::Ring<uint64_t> local_errors_;  // work requests refused by a local check

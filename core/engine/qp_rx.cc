@@ -66,6 +66,7 @@ void Qp::on_packet(Instant now, const wire::DatagramMeta& meta, const wire::Pack
     default:
       last_rx_port_ = meta.port;
       rx_since_probe_ = true;
+      last_data_at_ = now;
       if (reverse_due_.is_never() && state_ != QpState::err) reverse_due_ = now;
       rsp_->on_data(now, p, wire::reflected_entropy(meta), ce, nominal, *this);
       after_responder(now);
@@ -281,14 +282,24 @@ Duration Qp::reverse_patience() const {
 std::optional<ev::PathId> Qp::take_reverse_probe(Instant now) {
   if (reverse_due_ > now || !rsp_ || state_ == QpState::err) return std::nullopt;
   // 6.13: an RTT with receipts and without feedback on own data calls for one EV probe.
-  const bool wanted = rx_since_probe_ && !feedback_since_probe_;
-  const bool quiet = !rx_since_probe_;
+  if (rx_since_probe_) doubt_probes_ = 0;
+  const bool doubt = (reverse_->in_doubt() & usable_ports_) != 0 && doubt_probes_ < kProbesInDoubt;
+  looking_ = doubt && now - last_data_at_ >= reverse_patience();
+  if (looking_) ++doubt_probes_;
+  const bool wanted = (rx_since_probe_ && !feedback_since_probe_) || looking_;
+  const bool quiet = !rx_since_probe_ && !doubt;
   rx_since_probe_ = feedback_since_probe_ = false;
   const Duration rtt = rtt_.has_sample() ? rtt_.srtt() : attr_.base_rtt.value_or(Duration::micros(12));
   reverse_due_ = quiet ? Instant::never()
                        : now + std::max(rtt, attr_.reverse_probe_min.value_or(kMinReverseProbeInterval));
   if (!wanted) return std::nullopt;
   return reverse_->probe_candidate(now, *table_, usable_ports_, rng_);
+}
+
+std::optional<ev::PathId> Qp::more_reverse_probe(Instant now) {
+  const uint32_t planes = reverse_->in_doubt() & usable_ports_;
+  if (planes == 0 || !looking_) return std::nullopt;
+  return reverse_->probe_candidate(now, *table_, planes, rng_);
 }
 
 void Qp::on_reverse_probe(Instant now, ev::PathId path, bool answered) {

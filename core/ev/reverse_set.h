@@ -24,15 +24,23 @@ class ReverseSet {
     if (fixed_ && (set_ & (1u << (path.port & 31))) != 0) return;
     tags_[path.port & 31] = path.tag;
     set_ |= 1u << (path.port & 31);
+    doubt_ &= ~(1u << (path.port & 31));
   }
   // A probe on this EV was not answered: the slot that holds it is empty again.
   void lost(uint32_t tag) {
     if (fixed_) return;
     for (uint32_t p = 0; p < 32; ++p) {
-      if ((set_ & (1u << p)) != 0 && tags_[p] == tag) set_ &= ~(1u << p);
+      if ((set_ & (1u << p)) == 0 || tags_[p] != tag) continue;
+      set_ &= ~(1u << p);
+      doubt_ |= 1u << p;
     }
   }
-  void port_down(uint8_t port) { set_ &= ~(1u << (port & 31)); }
+  void port_down(uint8_t port) {
+    set_ &= ~(1u << (port & 31));
+    doubt_ &= ~(1u << (port & 31));
+  }
+  // Planes whose proven path died, and no other one is known yet: many may have died with it.
+  [[nodiscard]] uint32_t in_doubt() const { return doubt_; }
 
   // The slot of the plane the question came by, else the planes in turn.
   std::optional<PathId> choose(uint8_t preferred, uint32_t usable) {
@@ -59,7 +67,7 @@ class ReverseSet {
  private:
   [[nodiscard]] PathId at(uint32_t port) const { return {tags_[port], static_cast<uint8_t>(port)}; }
   std::array<uint32_t, 32> tags_{};
-  uint32_t set_ = 0, turn_ = 0, probe_turn_ = 0;
+  uint32_t set_ = 0, doubt_ = 0, turn_ = 0, probe_turn_ = 0;
   bool fixed_;
 };
 

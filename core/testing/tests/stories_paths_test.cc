@@ -216,3 +216,39 @@ TEST_CASE("every kind of packet goes by the route of its EV, and the peer stays 
     CHECK(kinds[1].contains(k));
   CHECK(s.equal(0, 0, 16'384));
 }
+
+TEST_CASE("most paths of the only plane die at once, both ways: data flows again within a tenth of a second") {
+  StoryConfig c = host();
+  c.pair.planes = 1;
+  c.pair.evs_per_plane = 16;
+  c.min_ack_timeout = Duration::millis(20);
+  Story s(c);
+  trickle(s, Duration::millis(20));
+  for (uint32_t k = 0; k < 12; ++k) {
+    impair::Rule dead;
+    dead.port = 1;
+    dead.ev = s.paths(0)[k].tag;
+    dead.down = true;
+    s.pair.line().add_rule(dead);  // the same tags are the other side's
+  }
+  const Instant cut = s.pair.now();
+  uint64_t id = 0;
+  std::vector<Instant> done;
+  while (s.pair.now() < cut + Duration::seconds(1)) {
+    s.end[0].sent.clear();
+    REQUIRE(s.post(0, id++, 0, 0, 16'384) == 0);
+    REQUIRE(s.run_until_sent(0, 1, Duration::seconds(10)));
+    done.push_back(s.pair.now());
+  }
+  // A write takes far less than a millisecond while all is well.
+  const auto late = std::count_if(done.begin(), done.end(),
+                                  [&](Instant t) { return t < cut + Duration::millis(200); });
+  CHECK(late > 50);
+  Instant last = cut;
+  Duration longest{};
+  for (const Instant t : done) {
+    longest = std::max(longest, t - last);
+    last = t;
+  }
+  CHECK(longest < Duration::millis(150));
+}
