@@ -27,6 +27,7 @@ from softmrc.endpoint.hub import Hub
 __all__ = ["LOCAL", "locality", "meet_neighbours"]
 
 LOCAL = "SOFTMRC_LOCAL"
+_PLANES, _FABRIC = "SOFTMRC_PLANES", "SOFTMRC_FABRIC"
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: pid, uid, gid
 _MAC = 32
 _PATIENCE = 5.0
@@ -45,7 +46,9 @@ def locality(wanted: bool | None, environ: Mapping[str, str] | None = None) -> s
     if not (env.get(LOCAL, "1") not in ("0", "off", "no") if wanted is None else wanted):
         return ""
     pids = os.stat("/proc/self/ns/pid")
-    return f"{host_identity()}/{pids.st_dev}:{pids.st_ino}/{os.geteuid()}"
+    # Hosts of a lab may be processes of one host; each has its own planes.
+    where = env.get(_PLANES, "") if env.get(_FABRIC) else ""
+    return f"{host_identity()}/{pids.st_dev}:{pids.st_ino}/{os.geteuid()}/{where}"
 
 
 def meet_neighbours(

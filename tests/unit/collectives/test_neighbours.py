@@ -25,6 +25,13 @@ def test_locality_is_off_when_told() -> None:
     assert locality(False, {}) == locality(None, {"SOFTMRC_LOCAL": "0"}) == ""
 
 
+def test_hosts_of_a_lab_in_user_space_are_no_neighbours() -> None:
+    """They are processes of one host, and payload is to cross the fabric."""
+    here = {"SOFTMRC_FABRIC": "lab.json", "SOFTMRC_PLANES": "fc00:1:8000::"}
+    assert locality(None, here) == locality(None, dict(here)) != locality(None, {})
+    assert locality(None, here) != locality(None, {**here, "SOFTMRC_PLANES": "fc00:1:8001::"})
+
+
 def test_all_of_a_host_know_each_others_process() -> None:
     with Ranks(4, MEET, local=[True] * 4) as ranks:
         said = [ranks.hear(r) for r in range(4)]
