@@ -16,7 +16,7 @@ class Incident:
     """Something that failed for a while."""
 
     kind: str
-    """"plane" (its link was down), "paths" (some paths of a plane were lost) or "outage" (no path to a rank)."""
+    """"plane" (its link was down), "paths" (some paths of a plane were lost) or "outage" (nothing got through to a rank)."""
     began: float
     """Seconds since 1970."""
     seconds: float | None
@@ -39,7 +39,7 @@ class Incident:
         peers = f"rank{'s' * (len(self.ranks) > 1)} {', '.join(map(str, self.ranks[:8]))}"
         peers += " …" if len(self.ranks) > 8 else ""
         if self.kind == "outage":
-            return f"{clock}  no path to {peers}: {lasted}"
+            return f"{clock}  nothing got through to {peers}: {lasted}"
         lost = f"{self.paths} path{'s' * (self.paths != 1)} to {peers}" if self.ranks else ""
         what = "link down" if self.kind == "plane" else "paths lost"
         told = f" ({', '.join(self.reasons)})" if self.reasons else ""
@@ -67,7 +67,7 @@ class Report:
     """Payload sent again, counted by full packets: at most this."""
     packets_resent: int
     seconds_lost: float
-    """Time during which some rank could be reached on no path."""
+    """Time during which nothing got through to some rank, whether by the network or because it was stopped."""
     collectives: int
     """Calls of collectives of this rank, of all groups."""
     failed: tuple[str, ...]
@@ -86,7 +86,7 @@ class Report:
         head = (
             f"rank {self.rank} of {self.size}, {len(self.planes)} planes, {self.seconds:.0f} s, {self.collectives} "
             f"collectives: {_count(len(self.incidents), 'incident')}, {_bytes(self.bytes_resent)} sent again of "
-            f"{_bytes(self.bytes_sent)}, {self.seconds_lost:.3f} s without any path to some rank"
+            f"{_bytes(self.bytes_sent)}, {self.seconds_lost:.3f} s in which nothing got through to some rank"
         )
         return "\n".join(
             [head, *("  " + i.text() for i in self.incidents), *("  failed: " + f for f in self.failed)]

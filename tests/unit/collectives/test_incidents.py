@@ -94,6 +94,6 @@ def test_a_report_reads_well_and_is_json() -> None:
         rank=0, size=4, planes=("10.1.0.5",), seconds=61.0, incidents=ridden.incidents(), bytes_sent=3_000_000,
         bytes_local=0, bytes_resent=8192, packets_resent=1, seconds_lost=0.25, collectives=200, failed=(),
     )  # fmt: skip
-    assert "1 incident, 8.19 kB sent again of 3 MB, 0.250 s without any path" in report.text()
+    assert "1 incident, 8.19 kB sent again of 3 MB, 0.250 s in which nothing got" in report.text()
     assert "plane 1: paths lost, 1 path to rank 3 (timeout): goes on" in report.text()
     assert json.loads(report.json())["incidents"][0]["ranks"] == [3]
