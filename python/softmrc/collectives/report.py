@@ -16,7 +16,7 @@ class Incident:
     """Something that failed for a while."""
 
     kind: str
-    """"plane" (its link was down), "paths" (some paths of a plane were lost) or "outage" (nothing got through to a rank)."""
+    """"plane" (its link was down), "paths" (some of a plane were lost) or "outage" (nothing got through to a rank)."""
     began: float
     """Seconds since 1970."""
     seconds: float | None
