@@ -53,10 +53,6 @@ def receive_on(
     knobs = ep.knobs
     remote = {p.number: p for p in peer.planes}
     ways = ways or draw_ways(ep, peer, pairs)
-    planes = [
-        PeerPlane(mine, remote[its].address, remote[its].udp_port, its, ways.routes.get(mine, ()))
-        for mine, its in pairs
-    ]
     base_rtt, max_cwnd = _sized(ep, ways, [remote[its].rcvbuf for _, its in pairs])
     qp.to_init(
         QPAttr(qp_access_flags=Access.LOCAL_WRITE | Access.REMOTE_WRITE),
@@ -74,7 +70,10 @@ def receive_on(
         QPAttr(dest_qp_num=its_end.qpn, rq_psn=its_end.psn, path_mtu=pmtu),
         MrcQPAttr(mpr_dest=knobs.mpr, max_wimm_dest=max_wimm, cap=_lacks(peer)),
         SoftQPAttr(
-            peer_planes=planes,
+            peer_planes=[
+                PeerPlane(mine, remote[its].address, remote[its].udp_port, its, ways.routes.get(mine, ()))
+                for mine, its in pairs
+            ],
             trimming=ep.steering.trimming(knobs.trimming, ways) and peer.trim_nack,
             rq_empty_grace_ns=int((knobs.hold_time or 2.0) * 1e9),
             base_rtt_ns=int(base_rtt * 1e9),

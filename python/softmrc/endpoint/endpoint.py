@@ -202,17 +202,11 @@ class Endpoint:
         """
         self._require_open()
         secret = token_bytes(token)
-        hosts = [addresses] if isinstance(addresses, str) else list(addresses)
+        given = [addresses] if isinstance(addresses, str) else addresses
+        hosts = [self.steering.meet(h) for h in given]
         exposed = self._exposed(expose)
         try:
-            return await dial(
-                self,
-                [self.steering.meet(h) for h in hosts],
-                port,
-                expose=exposed,
-                token=secret,
-                timeout=timeout,
-            )
+            return await dial(self, hosts, port, expose=exposed, token=secret, timeout=timeout)
         finally:
             exposed.release()
 
