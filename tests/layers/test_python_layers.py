@@ -25,7 +25,20 @@ def test_contracts() -> None:
 
 
 # The packages that may import the compiled module; all others go through these.
-USES_CORE = {"device", "verbs", "ctl", "vectors", "chaos", "demo", "bench", "perf", "sim", "cli", "collectives", "lab"}
+USES_CORE = {
+    "device",
+    "verbs",
+    "ctl",
+    "vectors",
+    "chaos",
+    "demo",
+    "bench",
+    "perf",
+    "sim",
+    "cli",
+    "collectives",
+    "lab",
+}
 
 
 MODEL_USES = ("softmrc.wire", "softmrc.errors")

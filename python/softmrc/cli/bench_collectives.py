@@ -75,20 +75,16 @@ def collectives(
     """
     with guard("bench", json):
         need("torch")
-        from softmrc.bench.collectives import Wish, check_host
+        from softmrc.bench.collectives import check_host
 
-        wanted = sizes or (_QUICK_SIZES if quick else _SIZES)
-        try:
-            lengths = [float(x) for x in _words(outage)]
-            wish = Wish(
-                ops=_words(op), ranks=[int(n) for n in _words(ranks)],
-                sizes=[n for n in map(parse_size, _words(wanted)) if n], places=_words(where),
-                peer=None if peer == "none" else peer, repeat=repeat or (2 if quick else 5),
-            )  # fmt: skip
-        except ValueError as error:
-            fail("bench", str(error), USAGE, json)
         if peer not in ("gloo", "none"):
             fail("bench", f"--peer is gloo or none, not {peer}", USAGE, json)
+        loops = repeat or (2 if quick else 5)
+        try:
+            wish = _wish(op, ranks, sizes or (_QUICK_SIZES if quick else _SIZES), where, peer, loops)
+            lengths = [float(x) for x in _words(outage)]
+        except ValueError as error:
+            fail("bench", str(error), USAGE, json)
         check_host([*wish.places, *(["planes"] if lengths else [])])
         rows, outages, interrupted = _run(wish, lengths, json)
     if json:
@@ -103,6 +99,19 @@ def collectives(
         raise typer.Exit(INTERRUPTED)
     if any(r.ok is False for r in rows) or any(o.ok is False for o in outages):
         raise typer.Exit(FAILED)
+
+
+def _wish(op: str, ranks: str, sizes: str, where: str, peer: str, repeat: int) -> Wish:
+    from softmrc.bench.collectives import Wish
+
+    return Wish(
+        ops=_words(op),
+        ranks=[int(n) for n in _words(ranks)],
+        sizes=[n for n in map(parse_size, _words(sizes)) if n],
+        places=_words(where),
+        peer=None if peer == "none" else peer,
+        repeat=repeat,
+    )
 
 
 def _words(text: str) -> list[str]:
