@@ -127,6 +127,28 @@ def test_the_last_plane_of_a_host_is_never_denied(four: Lab, stack: ExitStack) -
     assert {p["path"] for p in across.paths() if p["state"] == "denied"} == {"p2 t0-0 t1-1 t0-1"}
 
 
+def test_what_was_dead_before_the_start_costs_nothing(four: Lab, stack: ExitStack) -> None:
+    """B64: one in ten links between switches is dead; who starts with a denylist of them loses no packet to them."""
+    dead = {"p1.t0-0.t1-1", "p2.t0-1.t1-3", "p4.t0-0.t1-0"}
+    for link in dead:
+        faults.fail(four, link, silent=True)
+    prober = stack.enter_context(Prober(four))
+    deadline = time.monotonic() + 10.0
+    for _ in prober.run(10.0):
+        if {f.name for f in prober.findings} >= dead or time.monotonic() > deadline:
+            break
+    assert {f.name for f in prober.findings} == dead
+    prober.denylist().write(Denylist.beside(four.fabric_file))
+    across = Across(four, stack, evs_per_plane=32)
+    across.stream()
+    time.sleep(2.0)
+    paths = across.paths()
+    assert len(paths) == 128
+    assert sum(p["state"] == "denied" for p in paths) == 8 * len(dead)
+    assert {p["state"] for p in paths} <= {"good", "skip", "denied"}
+    assert sum(p["lost"] for p in paths) < 10
+
+
 def locate(lab: Lab, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "softmrc.cli.app", "lab", "locate", "--name", lab.name, *words],

@@ -27,6 +27,7 @@ _QUIET_NATS, _QUIET_PROBES = 8.0, 5
 _ABSENT = 0.3
 _PACE, _SOON = 0.1, 0.012
 _STEP = 1.5
+_DRIFT = 3
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Finding:
     seen: float = field(default=0.0, repr=False)
     quiet_passes: int = field(default=0, repr=False)
     quiet_probes: int = field(default=0, repr=False)
+    drift: int = field(default=0, repr=False)
     told: tuple[str | None, float] = field(default=(None, 0.0), repr=False)
 
     @property
@@ -168,6 +170,9 @@ class Locator:
         since = now if first is None else first
         # Before that it was another element, so to speak: it lost nothing.
         self._outcomes.forget(numbers, since)
+        if not heavy:
+            again = explain(self._candidates, self._outcomes.tallies())
+            cause = next((c for c in again if c.candidate is cause.candidate), cause)
         made = Finding(
             cause.candidate, cause.direction, cause.loss, since, now, cause.confidence, cause.sent, cause.lost,
             heavy, now, told=(cause.direction, cause.loss),
@@ -185,9 +190,10 @@ class Locator:
         old.confidence, old.sent, old.lost = cause.confidence, cause.sent, cause.lost
         direction, loss = old.told
         far = not loss / _STEP <= old.loss <= loss * _STEP
-        if not far and (old.direction is None or old.direction == direction):
+        old.drift = old.drift + 1 if far else 0
+        if old.drift < _DRIFT and (old.direction is None or old.direction == direction):
             return []
-        old.told = (old.direction, old.loss)
+        old.told, old.drift = (old.direction, old.loss), 0
         return [Change("changed", old, now)]
 
     # --- what is over ---------------------------------------------------------------------------------------
@@ -195,12 +201,14 @@ class Locator:
     def _end_quiet(self, now: float) -> list[Change]:
         over = [f for f in self._findings.values() if f.quiet]
         for finding in over:
-            del self._findings[finding.name]
             self._outcomes.forget([number for number, _, _ in finding.candidate.felt], now)
-        return [Change("cleared", f, now) for f in over]
+        return self._end(over, now)
 
     def _end_absent(self, now: float) -> list[Change]:
-        over = [f for f in self._findings.values() if now - f.seen > _ABSENT]
+        return self._end([f for f in self._findings.values() if now - f.seen > _ABSENT], now)
+
+    def _end(self, over: Sequence[Finding], now: float) -> list[Change]:
         for finding in over:
             del self._findings[finding.name]
+            finding.direction, finding.loss = finding.told  # not what its last moments made of it
         return [Change("cleared", f, now) for f in over]
