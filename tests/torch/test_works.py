@@ -12,7 +12,18 @@ from tests.torch.ranks import Ranks
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize(
     "case",
-    ["futures", "overlapping", "coalesced", "groups", "objects", "messages", "barriers", "dropped", "face"],
+    [
+        "futures",
+        "overlapping",
+        "coalesced",
+        "groups",
+        "objects",
+        "messages",
+        "barriers",
+        "dropped",
+        "held",
+        "face",
+    ],
 )
 def test_calls(world: Callable[[int], Ranks], size: int, case: str) -> None:
     from tests.torch import work_cases

@@ -176,6 +176,24 @@ def dropped(rank: int, size: int) -> None:
             assert torch.equal(other, torch.full_like(other, float(k)))
 
 
+def held(rank: int, size: int) -> None:
+    """As with a torch that drops works it still waits for: they are held until waited for, and not longer."""
+    from softmrc.torch_backend import process_group
+
+    group = dist.distributed_c10d._get_default_group()
+    process_group._MAY_FORGET = True
+    try:
+        works = [dist.all_reduce(torch.ones(10), async_op=True) for _ in range(process_group._MOST_HELD + 5)]
+        assert len(group._held) == process_group._MOST_HELD
+        for work in works:
+            assert work is not None
+            work.wait()
+        dist.all_reduce(torch.ones(10), async_op=True).get_future().wait()  # type: ignore[union-attr]
+        assert group._held == {}
+    finally:
+        process_group._MAY_FORGET = False
+
+
 def face(rank: int, size: int) -> None:
     """What `softmrc.torch` says of this job."""
     import softmrc.torch

@@ -8,6 +8,7 @@ find them here, under the names of torch 2.6 and under the later ones.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import wraps
@@ -25,6 +26,9 @@ from softmrc.torch_backend.world import Member
 __all__ = ["MrcProcessGroup"]
 
 _Tensors = list[torch.Tensor]
+# Torch's C++ side of releases before this function drops the Python object of a work that it still waits for.
+_MAY_FORGET = not hasattr(torch._C._distributed_c10d, "_current_process_group")
+_MOST_HELD = 256
 _P = ParamSpec("_P")
 
 
@@ -70,10 +74,13 @@ class MrcProcessGroup(dist.ProcessGroup):
         self._description = "undefined"
         self._checked = False
         self._started = 0
+        self._held: dict[int, MrcWork] = {}
         self._calls = Calls(member.group, member.rank, member.size)
         self._lists = ListCalls(self._calls)
         self._batch = threading.local()
         self._batching = 0
+        # Releases that do not call `shutdown` drop the group all the same when it is destroyed.
+        weakref.finalize(self, member.leave).atexit = False
 
     # --- collectives on one tensor a rank ---------------------------------------------------------------------
 
@@ -302,6 +309,8 @@ class MrcProcessGroup(dist.ProcessGroup):
 
     def _keep(self, work: MrcWork) -> None:
         self._started += 1
+        if _MAY_FORGET:
+            work.hold(self._held, _MOST_HELD)
         if self._batching:
             batch = getattr(self._batch, "works", None)
             if batch is not None:

@@ -76,6 +76,7 @@ class MrcWork(dist.Work):
         self._events: Sequence[torch.cuda.Event] = ()
         self._future: Future[Any] | None = None
         self._open_parts = 0
+        self._held_by: dict[int, MrcWork] | None = None
 
     @classmethod
     def of_works(
@@ -84,6 +85,13 @@ class MrcWork(dist.Work):
         """Return one work for several that nobody has waited for; `loans` are settled after theirs."""
         parts = [part for work in works for part in work._parts]
         return cls(parts, [loan for work in works for loan in work._loans] + list(loans), tensors)
+
+    def hold(self, holder: dict[int, MrcWork], most: int) -> None:
+        """Keep this object alive until somebody has waited for it, or until `most` younger ones are held."""
+        self._held_by = holder
+        holder[id(self)] = self
+        while len(holder) > most:
+            del holder[next(iter(holder))]
 
     @property
     def tensors(self) -> Sequence[torch.Tensor]:
@@ -108,6 +116,8 @@ class MrcWork(dist.Work):
         self._settle()
         if self._events:
             devices.join(self._cuda, self._events)
+        if self._held_by is not None:
+            self._held_by.pop(id(self), None)
         return True
 
     def is_completed(self) -> bool:
@@ -169,6 +179,8 @@ class MrcWork(dist.Work):
                 self._settle()
             except Exception as problem:
                 error = problem
+        if self._held_by is not None:
+            self._held_by.pop(id(self), None)
         if error is None:
             self._future.set_result(list(self._tensors))
         else:
