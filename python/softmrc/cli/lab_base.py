@@ -171,11 +171,18 @@ def _facts(lab: Any) -> dict[str, Any]:
     }
 
 
-def status(name: Name = "lab", json: Json = False) -> None:
+def status(
+    name: Name = "lab",
+    live: Annotated[
+        bool, typer.Option("--watch", "-w", help="Draw the load and state of every link until interrupted.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Say which labs there are, and what is missing or broken in one.
 
     \b
     softmrc lab status
+    softmrc lab status --watch
     softmrc lab status --json
 
     Exit codes: 0 all as it should be, 1 something is missing (softmrc lab repair), 2 no such lab.
@@ -186,6 +193,11 @@ def status(name: Name = "lab", json: Json = False) -> None:
         from softmrc.lab.state import known
 
         lab = Lab.load(name)
+        if live:
+            from softmrc.cli.lab_map import watch
+
+            watch(lab, 1.0)
+            return
         found = lab.verify()
         facts = {
             **_facts(lab),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -102,12 +103,15 @@ def watch(lab: Lab, interval: float) -> None:
 
     console = Console(highlight=False)
     before = look(lab)
-    with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
+    in_place = Live(console=console, auto_refresh=False, screen=True) if console.is_terminal else None
+    with in_place or contextlib.nullcontext():
         while (state := LabState.load(lab.name)) is not None:
             time.sleep(interval)
             lab.state = state  # faults come and go in other processes
             now = look(lab)
-            live.update(
-                draw_text(now.since(before), f"lab {lab.name}  {time.strftime('%H:%M:%S')}"), refresh=True
-            )
+            picture = draw_text(now.since(before), f"lab {lab.name}  {time.strftime('%H:%M:%S')}")
+            if in_place is not None:
+                in_place.update(picture, refresh=True)
+            else:
+                console.print(picture)
             before = now

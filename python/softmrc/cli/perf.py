@@ -65,10 +65,12 @@ _EvRun = Annotated[int, typer.Option(help="Packets on one EV before the next; 0:
 _Evs = Annotated[int, typer.Option(help="EVs of each plane of this end.")]
 _Backups = Annotated[int, typer.Option(help="Of these, spares: used when one in use is given up.")]
 _DelayMark = Annotated[
-    int, typer.Option(help="Queueing delay that counts as a mark where the fabric sets none, us; 0: none does.")
+    int,
+    typer.Option(help="Queueing delay that counts as a mark where the fabric sets none, us; 0: none does."),
 ]
 _Steering = Annotated[
-    bool, typer.Option("--ecn-steering/--no-ecn-steering", help="Experiment: marks do not move load between EVs.")
+    bool,
+    typer.Option("--ecn-steering/--no-ecn-steering", help="Experiment: marks do not move load between EVs."),
 ]
 _Spin = Annotated[int, typer.Option(help="Microseconds to look for more before sleeping.")]
 _Region = Annotated[str | None, typer.Option(help="Memory that messages walk through; 64m and more is cold.")]
