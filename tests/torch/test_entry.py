@@ -114,3 +114,8 @@ def test_field_b57_nothing_of_ours_is_linked_against_torch() -> None:
         content = library.read_bytes()
         for name in (b"libtorch", b"libc10", b"c10d", b"at6Tensor"):
             assert name not in content, library
+
+
+def test_without_torch_the_face_says_how_to_get_it() -> None:
+    done = _python("import sys\nsys.modules['torch'] = None\nimport softmrc.torch")
+    assert "needs torch (pip install 'softmrc[torch]')" in done.stderr
