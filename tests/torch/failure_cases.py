@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from datetime import timedelta
@@ -163,7 +162,11 @@ def join_without_last(rank: int, size: int, store: str) -> dict[str, Any]:
     return {"text": "", "seconds": time.monotonic() - started}
 
 
-def stop_self(rank: int, size: int, victim: int) -> None:
-    """One rank stops itself, as a debugger or a full disk would."""
-    if rank == victim:
-        os.kill(os.getpid(), signal.SIGSTOP)
+def reduce_many(rank: int, size: int, count: int) -> float:
+    """Reduce again and again; return the sum of all results."""
+    total = 0.0
+    for _ in range(count):
+        tensor = torch.full((1000,), float(rank))
+        dist.all_reduce(tensor)
+        total += float(tensor[7])
+    return total

@@ -61,6 +61,31 @@ def test_field_b08_a_stopped_rank_is_named_by_all(start: Callable[..., Ranks]) -
     assert max(ranks.results(ranks=others)) < _TIMEOUT + _SLACK
 
 
+def test_a_pause_within_the_timeout_is_no_failure(start: Callable[..., Ranks]) -> None:
+    from tests.torch import failure_cases
+
+    ranks = start(3, timeout=15)
+    ranks.cast(failure_cases.reduce_many, 3000)
+    for _ in range(2):
+        time.sleep(0.1)
+        ranks.signal(1, signal.SIGSTOP)
+        time.sleep(1.0)
+        ranks.signal(1, signal.SIGCONT)
+    assert ranks.results() == [9000.0] * 3
+    assert ranks.close() == [0] * 3
+
+
+def test_ctrl_c_ends_a_call_that_waits(start: Callable[..., Ranks]) -> None:
+    from tests.torch import failure_cases
+
+    ranks = start(2, timeout=30)
+    ranks.cast(failure_cases.barrier, ranks=[0])
+    time.sleep(0.5)
+    ranks.signal(0, signal.SIGINT)
+    outcome = ranks.outcomes(timeout=5, ranks=[0])[0]
+    assert outcome.kind == "KeyboardInterrupt"
+
+
 def test_field_b07_a_rank_that_exits_before_the_first_collective_of_a_subgroup(
     start: Callable[..., Ranks],
 ) -> None:
