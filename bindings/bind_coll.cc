@@ -193,11 +193,11 @@ class PyJob {
     // In slices, so that the interpreter can take a signal (Ctrl-C) between them.
     constexpr int64_t kSlice = 100'000'000;
     int64_t left = timeout_ns;
-    while (!task_->over()) {
+    while (left != 0 && !task_->over()) {
       const int64_t slice = left < 0 ? kSlice : std::min(left, kSlice);
       shared_->without_gil([&](CollHost& h) { return h.wait(*task_, base::Duration{slice}); });
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      if (left >= 0 && (left -= slice) == 0) break;
+      if (left > 0) left -= slice;
     }
     return status();
   }
@@ -275,6 +275,8 @@ class PyRunner {
     d["slots"] = face.slots;
     d["slot_bytes"] = face.slot_bytes;
     d["table"] = face.table;
+    d["guard"] = face.guard;
+    d["token"] = face.token;
     return d;
   }
   void close_lane_memory(uint32_t id) {
@@ -290,6 +292,9 @@ class PyRunner {
     reader.read("slots", m.slots);
     reader.read("slot_bytes", m.slot_bytes);
     reader.read("table", m.table);
+    reader.read("local_pid", m.local_pid);
+    reader.read("guard", m.guard);
+    reader.read("token", m.token);
     reader.finish();
     const auto lane = with([&](auto& r, auto& e, auto now) { return r.add_lane(e, now, qpn, memory, m); });
     check(lane.error(), "add_lane: no such queue pair or memory, or the peer's slots differ from ours");
@@ -352,6 +357,8 @@ class PyRunner {
     d["bytes_tx"] = s.bytes_tx;
     d["bytes_rx"] = s.bytes_rx;
     d["bytes_reduced"] = s.bytes_reduced;
+    d["local_bytes"] = s.local_bytes;
+    d["local_refused"] = s.local_refused;
     d["drop_late"] = s.drop_late;
     d["drop_malformed"] = s.drop_malformed;
     d["drop_stray"] = s.drop_stray;
@@ -423,7 +430,11 @@ void bind_coll(nb::module_& m) {
       .def_prop_ro_static("recv_depth", [](const nb::handle&) { return mrc::coll::Runner::kRecvDepth; })
       .def_prop_ro_static("eager_max", [](const nb::handle&) { return mrc::coll::kEagerMax; })
       .def_prop_ro_static("window", [](const nb::handle&) { return mrc::coll::kWindow; })
-      .def("open_lane_memory", &PyRunner::open_lane_memory, "{memory, addr, rkey, slots, slot_bytes, table}")
+      .def_prop_ro_static(
+          "local_payload", [](const nb::handle&) { return true; },
+          "add_lane() knows local_pid: long messages of that process are read from its memory")
+      .def("open_lane_memory", &PyRunner::open_lane_memory,
+           "{memory, addr, rkey, slots, slot_bytes, table, guard, token}")
       .def("close_lane_memory", &PyRunner::close_lane_memory, nb::arg("memory"), "of which no lane was made")
       .def("add_lane", &PyRunner::add_lane, nb::arg("qpn"), nb::arg("memory"), nb::arg("remote"))
       .def("close_lane", &PyRunner::close_lane, nb::arg("lane"),

@@ -12,12 +12,12 @@
 
 namespace mrc::coll {
 
-// Where the message of a RECV is.
-enum class At : uint8_t { nowhere, slot, parked, in_place };
+// Where the message of a RECV is; noted: in its sender's memory, to be read from there.
+enum class At : uint8_t { nowhere, slot, parked, noted, in_place };
 
 struct StepRun {
   uint32_t waits = 0;  // dependencies that are not done
-  uint32_t where = 0;  // slot or index into Job::parked
+  uint32_t where = 0;  // slot, or index into Job::parked or Job::pulls
   uint32_t length = 0;
   At at = At::nowhere;
   bool done = false;
@@ -49,6 +49,12 @@ struct Job {
   std::deque<uint32_t> work;    // arithmetic and copies, in order
   uint64_t cursor = 0;          // bytes of work.front() that are done
   std::vector<std::unique_ptr<uint8_t[]>> parked;
+  struct Pull {
+    uint64_t from = 0;
+    uint8_t* to = nullptr;
+    uint32_t slot = 0;
+  };
+  std::vector<Pull> pulls;
 
   [[nodiscard]] uint8_t* at(Buf b, uint64_t offset) const {
     return reinterpret_cast<uint8_t*>(buf[static_cast<size_t>(b)].addr + offset);

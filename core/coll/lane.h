@@ -33,6 +33,16 @@ struct EagerHeader {
 };
 static_assert(sizeof(EagerHeader) == kHeader);
 
+// In EagerHeader::bytes: what follows is no payload but where it lies in the sender's own memory, for a
+// receiver that can read that.
+inline constexpr uint32_t kPullFlag = uint32_t{1} << 31;
+struct PullNote {
+  uint64_t from = 0, bytes = 0;
+  uint64_t dst = 0;  // as Step::dst
+  uint32_t dst_buf = 0, reserved = 0;
+};
+static_assert(sizeof(PullNote) == 32);
+
 struct Announcement {
   uint32_t job = 0, reserved = 0;
   uint64_t print = 0;
@@ -56,19 +66,34 @@ struct ImmWord {
   }
 };
 inline constexpr uint32_t kImmJobMask = 0x3FFF;
+// In the job of a credit: the sender of the credit reads our memory itself from now on.
+inline constexpr uint16_t kMayPull = 1;
 
 // Where the peer's memory for us is; told by the peer, so nothing of it is trusted further than the queue
 // pair goes.
 struct RemoteMemory {
   uint64_t addr = 0;
   uint32_t rkey = 0, slots = 0, slot_bytes = 0, table = 0;
+  // Of a peer on this host whose memory may be read: its process (0: none), and where in it `token` stands
+  // for as long as what it has told us to read is still there.
+  uint32_t local_pid = 0;
+  uint64_t guard = 0, token = 0;
+};
+
+// Reading the memory of another process of this host. Errno, or 0 when all of it was read.
+class Reach {
+ public:
+  virtual ~Reach() = default;
+  virtual int read(uint32_t pid, uint64_t from, void* to, uint64_t bytes) = 0;
 };
 
 // One end's memory of a lane: what the peer writes to, and what we send from.
 class LaneMemory {
  public:
   // Errno of the registration, or 0.
-  Errno open(Endpoint& e, uint32_t pd);
+  Errno open(Endpoint& e, uint32_t pd, uint64_t token);
+  // What peers were told to read may change from now on.
+  void lower_guard();
   // True when nothing reads it any more; call again later otherwise.
   bool close(Endpoint& e);
 
@@ -85,12 +110,14 @@ class LaneMemory {
 
  private:
   static constexpr size_t kBytes = size_t{kSlots} * kSlotBytes + kWindow * sizeof(Announcement);
+  static constexpr size_t kGuard = 64;  // behind what is sent from: no peer can write there
   struct Free {
     void operator()(uint8_t* p) const;
   };
   std::unique_ptr<uint8_t, Free> bytes_;
   uint8_t *in_ = nullptr, *out_ = nullptr;
   uint32_t in_key_ = 0, out_key_ = 0;
+  uint64_t token_ = 0;
 };
 
 // Counts of one direction's slots. All counts run on for ever, modulo 2^32.
@@ -99,6 +126,8 @@ class SendRing {
   void open(uint32_t slots) { slots_ = slots; }
   [[nodiscard]] bool room() const { return sent_ - freed_ < slots_; }
   [[nodiscard]] uint32_t next() const { return sent_ % slots_; }
+  [[nodiscard]] uint32_t sent() const { return sent_; }
+  [[nodiscard]] bool is_freed(uint32_t count) const { return static_cast<int32_t>(freed_ - count) > 0; }
   void push() { ++sent_; }
   // False: more than was ever sent.
   bool on_freed(uint16_t low) {
@@ -150,6 +179,7 @@ struct Lane {
   struct Arrival {
     uint32_t job = 0, slot = 0, bytes = 0;
     uint64_t print = 0;
+    std::optional<PullNote> pull{};
   };
   struct Owner {
     uint32_t job = 0, step = 0;
@@ -164,6 +194,16 @@ struct Lane {
     uint32_t job = 0, step = 0, bytes = 0;
   };
   std::deque<Posted> posted;
+  // Sent as notes, not read by the peer yet; oldest first. `slot`: count of the slot they went through.
+  struct Noted {
+    uint32_t slot = 0, job = 0, step = 0;
+  };
+  std::deque<Noted> noted;
+  bool can_pull = false;             // we read its memory
+  bool told_pull = false;            // and it has been told
+  bool peer_pulls = false;           // it reads ours
+  bool notes_seen = false;           // it has sent a note, so that it needs no announcements any more
+  bool owes_credit = false;          // it waits for the end of a pull
   uint64_t data_bytes = 0;           // of them, read from users' memory
   std::deque<uint32_t> to_announce;  // jobs
   bool full = false;                 // the queue pair takes no more until something completes

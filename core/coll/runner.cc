@@ -14,9 +14,11 @@ constexpr uint32_t kCqEntries = 1u << 22;  // memory follows use
 constexpr int kRounds = 4;                 // of posting and arithmetic in a step
 }  // namespace
 
-Runner::Impl::Impl(Endpoint& e) : pd(e.alloc_pd()), cq(e.create_cq(kCqEntries).value()) {}
+Runner::Impl::Impl(Endpoint& e, std::unique_ptr<Reach> r)
+    : reach(std::move(r)), pd(e.alloc_pd()), cq(e.create_cq(kCqEntries).value()) {}
 
-Runner::Runner(Endpoint& e) : impl_(std::make_unique<Impl>(e)) {}
+Runner::Runner(Endpoint& e, std::unique_ptr<Reach> reach)
+    : impl_(std::make_unique<Impl>(e, std::move(reach))) {}
 Runner::~Runner() = default;
 uint32_t Runner::pd() const { return impl_->pd; }
 uint32_t Runner::cq() const { return impl_->cq; }
@@ -33,7 +35,9 @@ Group* Runner::Impl::group(uint32_t id) const {
 
 base::Result<uint32_t> Runner::open_lane_memory(Endpoint& e) {
   auto memory = std::make_unique<LaneMemory>();
-  if (const Errno error = memory->open(e, impl_->pd); error != 0) {
+  uint64_t token = 1;
+  for (int i = 0; i < 3; ++i) token = (token << 24) ^ e.random_psn();
+  if (const Errno error = memory->open(e, impl_->pd, token); error != 0) {
     (void)memory->close(e);
     return base::Result<uint32_t>::error(error);
   }
@@ -72,6 +76,12 @@ base::Result<uint32_t> Runner::add_lane(Endpoint& e, Instant now, uint32_t qpn, 
   l->qpn = qpn;
   l->memory = std::move(it->second);
   l->remote = remote;
+  if (remote.local_pid != 0 && m.reach != nullptr) {
+    uint64_t there = 0;
+    const bool read = m.reach->read(remote.local_pid, remote.guard, &there, sizeof there) == 0;
+    l->can_pull = read && there == remote.token && there != 0;
+    if (!l->can_pull) ++m.stats.local_refused;
+  }
   m.memories.erase(it);
   m.lane_of_qpn.insert(qpn, l->id);
   const uint32_t id = l->id;
@@ -91,6 +101,7 @@ Errno Runner::close_lane(Endpoint& e, Instant now, uint32_t id) {
     g->lanes[l->rank] = 0;
   }
   m.lane_of_qpn.erase(l->qpn);
+  l->memory->lower_guard();
   m.closing.push_back(std::move(l->memory));
   m.lanes.erase(id);
   m.sweep(e);
@@ -117,6 +128,7 @@ base::Result<uint32_t> Runner::new_group(const std::vector<int64_t>& lanes, uint
     if (l == nullptr) continue;
     l->group = g->id;
     l->rank = static_cast<uint32_t>(r);
+    m.mark(*l);
     if (l->dead)
       m.fail_group(*g, {.cause = Failure::Cause::lane, .peer = static_cast<int32_t>(r), .status = l->status});
   }
@@ -237,7 +249,7 @@ void Runner::Impl::enter(Group& g, Job& j) {
   for (const Program::Peer& peer : j.program->peers()) {
     Lane* l = lane_of(j, peer);
     if (l == nullptr) continue;
-    if (peer.announce) l->to_announce.push_back(j.number);
+    if (peer.announce && !l->notes_seen) l->to_announce.push_back(j.number);
     mark(*l);
   }
   if (j.left == 0) complete.emplace_back(g.id, j.number);
@@ -327,8 +339,10 @@ void Runner::Impl::bury(Endpoint& e, Instant now, Group& g) {
     const bool differs = g.failure->cause == Failure::Cause::mismatch &&
                          g.failure->peer == static_cast<int32_t>(l->rank) && j != nullptr;
     if (differs && !l->dead) (void)announce(e, now, *l, *j, false);
+    l->memory->lower_guard();
     stop_reading(e, now, *l);
     l->to_announce.clear();
+    l->noted.clear();
   }
   const JobState state = g.failure->cause == Failure::Cause::aborted ? JobState::aborted : JobState::failed;
   const auto end = [&](std::unique_ptr<Job>& j) {
@@ -403,6 +417,7 @@ void Runner::drop_all(const std::string& reason) {
     g->queued.clear();
     g->oldest = g->started = g->next;
   }
+  for (auto& [id, l] : m.lanes) l->memory->lower_guard();
   m.live.clear();
   m.dirty.clear();
   m.busy.clear();

@@ -42,7 +42,7 @@ struct Finished {
 struct RunnerStats {
   uint64_t jobs = 0, jobs_done = 0, jobs_failed = 0, eager_tx = 0, eager_rx = 0, data_tx = 0, data_rx = 0,
            announce_tx = 0, announce_rx = 0, credit_tx = 0, credit_rx = 0, parked = 0, bytes_tx = 0,
-           bytes_rx = 0, bytes_reduced = 0,
+           bytes_rx = 0, bytes_reduced = 0, local_bytes = 0, local_refused = 0,
            drop_late = 0,                // of jobs that are over
       drop_malformed = 0,                // that no correct peer sends
       drop_stray = 0, lanes_failed = 0;  // of lanes that are closed
@@ -54,7 +54,8 @@ class Runner {
   // Arithmetic and copying a step() does at most, in bytes, so that the network gets its turn.
   static constexpr uint64_t kBudget = 256 * 1024;
 
-  explicit Runner(Endpoint& e);
+  // `reach`: null when no memory but our own can be read.
+  explicit Runner(Endpoint& e, std::unique_ptr<Reach> reach = nullptr);
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;

@@ -12,7 +12,7 @@
 namespace mrc::coll {
 
 struct Runner::Impl {
-  explicit Impl(Endpoint& e);
+  Impl(Endpoint& e, std::unique_ptr<Reach> r);
 
   // --- resources and lives (runner.cc) ---
   [[nodiscard]] Lane* lane(uint32_t id) const;
@@ -43,6 +43,9 @@ struct Runner::Impl {
   // The next message of a job is there; where it does not fit, the group fails.
   void arrive(Group& g, Job& j, Lane& l, const Lane::Arrival& m, At at);
   void park_some(Group& g, Lane& l);
+  void complete_noted(Lane& l);
+  // False: the note leads outside what peers may write to.
+  bool take_note(Job& j, const Lane& l, uint32_t step, const Lane::Arrival& m);
 
   // --- messages out (runner_out.cc) ---
   void mark(Lane& l);  // something may go out on it
@@ -54,7 +57,8 @@ struct Runner::Impl {
   bool send_eager(Endpoint& e, Instant now, Lane& l, Job& j, uint32_t step);
   bool send_data(Endpoint& e, Instant now, Lane& l, Group& g, Job& j, uint32_t step);
   bool post(Endpoint& e, Instant now, Lane& l, engine::SendWr& wr, Imm kind, uint32_t job, uint32_t step);
-  void give_credit(Endpoint& e, Instant now, Lane& l);
+  bool send_note(Endpoint& e, Instant now, Lane& l, const Job& j, uint32_t step);
+  bool give_credit(Endpoint& e, Instant now, Lane& l, uint16_t about);
   [[nodiscard]] Lane* lane_of(const Job& j, const Program::Peer& plan) const;
 
   // --- arithmetic (runner_work.cc) ---
@@ -62,9 +66,13 @@ struct Runner::Impl {
   void ready(Job& j, uint32_t step);
   void step_done(Job& j, uint32_t step);
   void work(uint64_t& budget);
+  void queue(Job& j, uint32_t step);
   void work_on(Job& j, uint64_t& budget);
+  void free_message(Job& j, uint32_t step);
+  bool pull(Job& j, uint32_t step, uint64_t from, uint64_t bytes);
   void compute(Job& j, const Step& s, const StepRun& r, uint64_t from, uint64_t bytes);
 
+  std::unique_ptr<Reach> reach;
   uint32_t pd = 0, cq = 0;
   std::map<uint32_t, std::unique_ptr<Lane>> lanes;
   std::map<uint32_t, std::unique_ptr<LaneMemory>> memories;  // without a lane yet

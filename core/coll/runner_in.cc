@@ -1,4 +1,5 @@
 // What arrives: completions, and the messages of peers. Everything in a message is checked before it is used.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -28,6 +29,7 @@ void Runner::Impl::on_completion(Endpoint& e, Instant now, const engine::Complet
   if (e.post_recv(now, l->qpn, 0) != 0) return fail_lane(*l, engine::Status::local_qp_operation_error);
   const ImmWord imm = ImmWord::of(c.imm);
   if (!l->out.on_freed(imm.freed)) ++stats.drop_malformed;
+  if (!l->noted.empty()) complete_noted(*l);
   mark(*l);
   switch (imm.kind) {
     case Imm::eager:
@@ -38,6 +40,7 @@ void Runner::Impl::on_completion(Endpoint& e, Instant now, const engine::Complet
       return on_announcement(*l, imm.job);
     case Imm::credit:
       ++stats.credit_rx;
+      l->peer_pulls = l->peer_pulls || (imm.job == kMayPull && l->remote.local_pid != 0);
   }
 }
 
@@ -56,6 +59,19 @@ void Runner::Impl::on_sent(Lane& l) {
   settle(*j);
 }
 
+// The peer has read what it was told of.
+void Runner::Impl::complete_noted(Lane& l) {
+  Group* g = group(l.group);
+  while (!l.noted.empty() && l.out.is_freed(l.noted.front().slot)) {
+    const Lane::Noted what = l.noted.front();
+    l.noted.pop_front();
+    Job* j = g == nullptr || g->failure != nullptr ? nullptr : g->find(what.job);
+    if (j == nullptr) continue;
+    step_done(*j, what.step);
+    settle(*j);
+  }
+}
+
 void Runner::Impl::on_eager(Lane& l, uint32_t length) {
   const auto slot = l.in.arrive();
   if (!slot) {
@@ -64,18 +80,28 @@ void Runner::Impl::on_eager(Lane& l, uint32_t length) {
   }
   EagerHeader h;
   std::memcpy(&h, l.memory->slot(*slot), sizeof h);
-  if (length < kHeader || h.bytes != length - kHeader || h.bytes > kEagerMax) {
+  const bool note = (h.bytes & kPullFlag) != 0;
+  h.bytes &= ~kPullFlag;
+  const bool fits = note ? l.can_pull && h.bytes == sizeof(PullNote) : h.bytes <= kEagerMax;
+  if (length < kHeader || h.bytes != length - kHeader || !fits) {
     ++stats.drop_malformed;
     return l.in.release(*slot);
   }
-  ++stats.eager_rx;
-  stats.bytes_rx += h.bytes;
-  const Lane::Arrival m{h.job, *slot, h.bytes, h.print};
+  Lane::Arrival m{.job = h.job, .slot = *slot, .bytes = h.bytes, .print = h.print};
+  if (note) {
+    PullNote n;
+    std::memcpy(&n, l.memory->slot(*slot) + kHeader, sizeof n);
+    m.bytes = static_cast<uint32_t>(std::min(n.bytes, kMessageMax + 1));
+    m.pull = n;
+    l.notes_seen = true;
+  }
+  ++(note ? stats.data_rx : stats.eager_rx);
+  stats.bytes_rx += m.bytes;
   Group* g = group(l.group);
   if (g != nullptr && g->failure != nullptr) return l.in.release(*slot);
   Job* j = g == nullptr ? nullptr : g->find(m.job);
   if (j != nullptr) {
-    arrive(*g, *j, l, m, At::slot);
+    arrive(*g, *j, l, m, note ? At::noted : At::slot);
     return park_some(*g, l);
   }
   // Later jobs in order, and none that is over.
@@ -110,7 +136,7 @@ void Runner::Impl::on_data(Lane& l, uint16_t job, uint32_t length) {
   }
   ++stats.data_rx;
   stats.bytes_rx += length;
-  arrive(*g, *j, l, {number, 0, length, j->program->print(l.rank)}, At::in_place);
+  arrive(*g, *j, l, {.job = number, .bytes = length, .print = j->program->print(l.rank)}, At::in_place);
 }
 
 void Runner::Impl::on_announcement(Lane& l, uint16_t job) {
@@ -149,7 +175,7 @@ void Runner::Impl::take_early(Group& g, Job& j, Lane& l) {
     const Lane::Arrival m = l.early.front();
     l.early.pop_front();
     if (m.job == j.number) {
-      arrive(g, j, l, m, At::slot);
+      arrive(g, j, l, m, m.pull ? At::noted : At::slot);
     } else {
       ++stats.drop_late;
       l.in.release(m.slot);
@@ -167,13 +193,16 @@ void Runner::Impl::arrive(Group& g, Job& j, Lane& l, const Lane::Arrival& m, At 
   if (m.print == p.print(l.rank) && expected) {
     const uint32_t step = p.peers()[index].recvs[j.peers[index].arrived];
     const Step& s = p.steps()[step];
-    if (((s.flags & kEager) != 0) == (at == At::slot) && s.bytes == m.bytes) {
+    const bool kind_fits = ((s.flags & kEager) != 0) == (at == At::slot);
+    if (kind_fits && s.bytes == m.bytes && (at != At::noted || take_note(j, l, step, m))) {
       ++j.peers[index].arrived;
       StepRun& r = j.steps[step];
       r.at = at;
-      r.where = m.slot;
-      if (at == At::slot) l.owner[m.slot] = {j.number, step};
-      if (r.waits == 0) ready(j, step);
+      if (at != At::noted) r.where = m.slot;
+      if (at != At::in_place) l.owner[m.slot] = {j.number, step};
+      // What is noted is read at once, as it would have been written at once.
+      if (at == At::noted) queue(j, step);
+      if (at != At::noted && r.waits == 0) ready(j, step);
       return settle(j);
     }
     why.ours = s.bytes;
@@ -182,8 +211,20 @@ void Runner::Impl::arrive(Group& g, Job& j, Lane& l, const Lane::Arrival& m, At 
   } else if (!expected) {
     why.reason = "a message that the program does not have";
   }
-  if (at == At::slot) l.in.release(m.slot);
+  if (at != At::in_place) l.in.release(m.slot);
   fail_group(g, std::move(why));
+}
+
+bool Runner::Impl::take_note(Job& j, const Lane& l, uint32_t step, const Lane::Arrival& m) {
+  const PullNote& n = *m.pull;
+  if (n.dst_buf >= static_cast<uint32_t>(Buf::count_) || !j.program->remote(static_cast<Buf>(n.dst_buf)))
+    return false;
+  const Region& r = j.buf[n.dst_buf];
+  const uint64_t base = n.dst_buf == static_cast<uint32_t>(Buf::output) ? j.program->base(l.rank) : 0;
+  if (base > r.bytes || n.dst > r.bytes - base || n.bytes > r.bytes - base - n.dst) return false;
+  j.steps[step].where = static_cast<uint32_t>(j.pulls.size());
+  j.pulls.push_back({n.from, reinterpret_cast<uint8_t*>(r.addr + base + n.dst), m.slot});
+  return true;
 }
 
 // Slots are few, and a message may have to wait for later ones: what is in the way moves out.

@@ -36,6 +36,7 @@ void Runner::Impl::pump(Endpoint& e, Instant now) {
 void Runner::Impl::pump_lane(Endpoint& e, Instant now, Lane& l) {
   Group* g = group(l.group);
   if (g == nullptr || l.dead || l.full) return;
+  if (l.can_pull && !l.told_pull) l.told_pull = give_credit(e, now, l, kMayPull);
   // Eager messages leave in the order of the jobs: those of a job that the peer has not begun must not take
   // the slots that an earlier one needs.
   bool eager_turn = true;
@@ -50,9 +51,12 @@ void Runner::Impl::pump_lane(Endpoint& e, Instant now, Lane& l) {
     const uint32_t index = j->program->peer_of_rank(l.rank);
     if (index == Program::kNoPeer) continue;
     if (!pump_job(e, now, l, *g, *j, index, eager_turn)) return;
-    eager_turn = eager_turn && j->peers[index].eager_left == 0;
+    const PeerRun& run = j->peers[index];
+    eager_turn = eager_turn &&
+                 (l.peer_pulls ? run.sent == j->program->peers()[index].sends.size() : run.eager_left == 0);
   }
-  if (l.in.untold() >= kSlots / 2) give_credit(e, now, l);
+  const uint32_t untold = l.in.untold();
+  if (untold >= kSlots / 2 || (l.owes_credit && untold > 0)) (void)give_credit(e, now, l, 0);
 }
 
 // False: the lane takes no more now.
@@ -64,11 +68,12 @@ bool Runner::Impl::pump_job(Endpoint& e, Instant now, Lane& l, Group& g, Job& j,
     const uint32_t step = sends[run.sent];
     if (j.steps[step].waits != 0) return true;
     const bool eager = (j.program->steps()[step].flags & kEager) != 0;
-    if (eager) {
+    if (eager || l.peer_pulls) {
       if (!eager_turn || !l.out.room()) return true;
-      if (!send_eager(e, now, l, j, step)) return false;
-      --run.eager_left;
+      if (!(eager ? send_eager(e, now, l, j, step) : send_note(e, now, l, j, step))) return false;
       ++run.sent;
+      if (!eager) continue;
+      --run.eager_left;
       step_done(j, step);
       settle(j);
       continue;
@@ -100,6 +105,7 @@ bool Runner::Impl::post(Endpoint& e, Instant now, Lane& l, engine::SendWr& wr, I
     return false;
   }
   l.in.told();
+  l.owes_credit = false;
   l.posted.push_back({kind, job, step, wr.length});
   return true;
 }
@@ -177,11 +183,42 @@ bool Runner::Impl::send_data(Endpoint& e, Instant now, Lane& l, Group& g, Job& j
   return true;
 }
 
-void Runner::Impl::give_credit(Endpoint& e, Instant now, Lane& l) {
+// Through a slot, but only where the message is: the peer reads it from there, and frees the slot when it
+// has.
+bool Runner::Impl::send_note(Endpoint& e, Instant now, Lane& l, const Job& j, uint32_t step) {
+  const Step& s = j.program->steps()[step];
+  const uint32_t slot = l.out.next();
+  uint8_t* staged = l.memory->staging(slot);
+  const EagerHeader h{j.number, kPullFlag | static_cast<uint32_t>(sizeof(PullNote)),
+                      j.program->print(l.rank)};
+  PullNote n;
+  n.from = reinterpret_cast<uint64_t>(j.at(s.src_buf, s.src));
+  n.bytes = s.bytes;
+  n.dst = s.dst;
+  n.dst_buf = static_cast<uint32_t>(s.dst_buf);
+  std::memcpy(staged, &h, sizeof h);
+  std::memcpy(staged + kHeader, &n, sizeof n);
+  engine::SendWr wr;
+  wr.addr = reinterpret_cast<uint64_t>(staged);
+  wr.length = kHeader + static_cast<uint32_t>(sizeof n);
+  wr.lkey = l.memory->out_key();
+  wr.remote_addr = l.remote.addr + uint64_t{slot} * kSlotBytes + kSlotAt;
+  wr.rkey = l.remote.rkey;
+  if (!post(e, now, l, wr, Imm::eager, j.number, step)) return false;
+  l.noted.push_back({l.out.sent(), j.number, step});
+  l.out.push();
+  ++stats.data_tx;
+  stats.bytes_tx += s.bytes;
+  return true;
+}
+
+bool Runner::Impl::give_credit(Endpoint& e, Instant now, Lane& l, uint16_t about) {
   engine::SendWr wr;
   wr.remote_addr = l.remote.addr;
   wr.rkey = l.remote.rkey;
-  if (post(e, now, l, wr, Imm::credit, 0, 0)) ++stats.credit_tx;
+  if (!post(e, now, l, wr, Imm::credit, about, 0)) return false;
+  ++stats.credit_tx;
+  return true;
 }
 
 }  // namespace mrc::coll

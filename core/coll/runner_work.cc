@@ -15,23 +15,24 @@ void Runner::Impl::settle(Job& j) {
   }
 }
 
+void Runner::Impl::queue(Job& j, uint32_t step) {
+  if (j.work.empty() && std::find(busy.begin(), busy.end(), j.group) == busy.end()) busy.push_back(j.group);
+  j.work.push_back(step);
+}
+
 // Nothing keeps the step from running but its message.
 void Runner::Impl::ready(Job& j, uint32_t step) {
   const Step& s = j.program->steps()[step];
   const StepRun& r = j.steps[step];
-  const auto queue = [&] {
-    if (j.work.empty() && std::find(busy.begin(), busy.end(), j.group) == busy.end()) busy.push_back(j.group);
-    j.work.push_back(step);
-  };
   switch (s.kind) {
     case Kind::send:
       if (Lane* l = lane_of(j, j.program->peers()[j.program->peer_index(step)]); l != nullptr) mark(*l);
       return;
     case Kind::recv:
-      if (r.at == At::nowhere) return;
-      return r.at == At::in_place ? step_done(j, step) : queue();
+      if (r.at == At::nowhere || r.at == At::noted) return;
+      return r.at == At::in_place ? step_done(j, step) : queue(j, step);
     default:
-      return queue();
+      return queue(j, step);
   }
 }
 
@@ -68,24 +69,59 @@ void Runner::Impl::work_on(Job& j, uint64_t& budget) {
     const Step& s = j.program->steps()[step];
     StepRun& r = j.steps[step];
     const uint64_t piece = std::min(s.bytes - j.cursor, std::max(budget / kLine * kLine, kLine));
-    if (piece > 0) compute(j, s, r, j.cursor, piece);
+    if (r.at == At::noted) {
+      if (!pull(j, step, j.cursor, piece)) return;
+    } else if (piece > 0) {
+      compute(j, s, r, j.cursor, piece);
+    }
     budget -= std::min(budget, piece);
     j.cursor += piece;
     if (j.cursor < s.bytes) return;
     j.cursor = 0;
     j.work.pop_front();
-    if (r.at == At::slot) {
-      Lane* l = lane_of(j, j.program->peers()[j.program->peer_index(step)]);
-      if (l != nullptr) {
-        l->in.release(r.where);
-        mark(*l);
-      }
-    } else if (r.at == At::parked) {
-      j.parked[r.where].reset();
-    }
-    step_done(j, step);
+    const bool pulled = r.at == At::noted;
+    free_message(j, step);
+    if (!pulled || r.waits == 0) step_done(j, step);
     settle(j);
   }
+}
+
+// The message of a step has been used.
+void Runner::Impl::free_message(Job& j, uint32_t step) {
+  StepRun& r = j.steps[step];
+  if (r.at == At::parked) j.parked[r.where].reset();
+  if (r.at != At::slot && r.at != At::noted) return;
+  Lane* l = lane_of(j, j.program->peers()[j.program->peer_index(step)]);
+  if (l == nullptr) return;
+  l->in.release(r.at == At::slot ? r.where : j.pulls[r.where].slot);
+  if (r.at == At::noted) {
+    l->owes_credit = true;  // its sender waits for that
+    r.at = At::in_place;
+  }
+  mark(*l);
+}
+
+// Reads a piece of a message from its sender's memory. After the last one a look at the guard tells whether
+// all of it was what the sender meant: it is lowered before that memory is given to anything else, and no
+// other process has it.
+bool Runner::Impl::pull(Job& j, uint32_t step, uint64_t from, uint64_t bytes) {
+  Lane* l = lane_of(j, j.program->peers()[j.program->peer_index(step)]);
+  const Job::Pull& p = j.pulls[j.steps[step].where];
+  if (l == nullptr || l->dead) return false;
+  int error = reach->read(l->remote.local_pid, p.from + from, p.to + from, bytes);
+  uint64_t token = 0;
+  if (error == 0 && from + bytes == j.program->steps()[step].bytes)
+    error = reach->read(l->remote.local_pid, l->remote.guard, &token, sizeof token);
+  else
+    token = l->remote.token;
+  if (error == 0 && token == l->remote.token) {
+    stats.local_bytes += bytes;
+    return true;
+  }
+  ++stats.local_refused;
+  // Its memory is closed to us, as it would be to a WRITE.
+  fail_lane(*l, engine::Status::remote_access_error);
+  return false;
 }
 
 void Runner::Impl::compute(Job& j, const Step& s, const StepRun& r, uint64_t from, uint64_t bytes) {
