@@ -29,6 +29,7 @@ __all__ = ["Blame", "Trouble"]
 _CHANNEL = b"B"
 _SHARE, _SHORTEST, _LONGEST = 0.04, 0.1, 1.0
 """How long members may take to answer: part of the timeout, and its limits in seconds."""
+_BUSY_SECONDS = 1.0
 _MAX_TEXT = 4000
 _MAX_CONDEMNED = 1024
 _log = logging.getLogger("softmrc.collectives")
@@ -96,15 +97,21 @@ class Blame:
         """
         if state.broken is None:
             self._hub.call_soon(lambda: self.ask(state, trouble))
-            if not self._hub.here:
-                with state.changed:
-                    state.changed.wait_for(lambda: state.broken is not None, 2.5 * _patience(state))
+            self._await(state)
         error = state.error()
         if error is not None:
             return error
-        text = f"{trouble.what} failed, and no verdict came on who is to blame"
+        waits = f" (it waits for rank {', '.join(map(str, trouble.waits))})" if trouble.waits else ""
+        text = f"{trouble.what}{waits} failed, and no verdict came on who is to blame"
         self._hub.call_soon(lambda: self._apply(state, text))
         return PeerError(text)
+
+    def _await(self, state: GroupState) -> None:
+        """Wait until the group is broken. Timers end it in 2 patiences; the second is for a machine that is too busy."""
+        if self._hub.here:
+            return
+        with state.changed:
+            state.changed.wait_for(lambda: state.broken is not None, 2.5 * _patience(state) + _BUSY_SECONDS)
 
     def condemn(self, state: GroupState, text: str) -> PeerError:
         """Break the group on all members with a text of the caller's; an earlier verdict stays.
@@ -112,9 +119,7 @@ class Blame:
         Of several texts the one that reaches the lowest living member first counts on all of them.
         """
         self._hub.call_soon(lambda: self._propose(state, text))
-        if not self._hub.here:
-            with state.changed:
-                state.changed.wait_for(lambda: state.broken is not None, 2.5 * _patience(state))
+        self._await(state)
         return state.error() or PeerError(text)
 
     # --- endpoint's thread ----------------------------------------------------------------------------------
