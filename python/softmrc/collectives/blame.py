@@ -107,7 +107,7 @@ class Blame:
         return PeerError(text)
 
     def _await(self, state: GroupState) -> None:
-        """Wait until the group is broken. Timers end it in 2 patiences; the second is for a machine that is too busy."""
+        """Wait until the group is broken: timers see to it in 2 patiences, the second is for a busy machine."""
         if self._hub.here:
             return
         with state.changed:

@@ -146,8 +146,11 @@ mesh = Mesh(store, rank, size, timeout=20, planes=["127.0.0.1"], knobs={"udp_por
 say(up=True)
 expect("end")
 """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = min(free.getsockname()[1], 65534)
     for _ in range(20):
-        with Ranks(2, code, port=23100) as ranks:
+        with Ranks(2, code, port=port) as ranks:
             assert ranks.hear(0)["up"]
             assert ranks.hear(1)["up"]
             ranks.signal(0, signal.SIGKILL)
