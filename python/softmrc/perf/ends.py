@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -211,6 +212,7 @@ class Ends:
                 max_cwnd=window,
             ),
         )  # fmt: skip
+        self._steering.denial.watch(qp, self._ways)
         qp.to_rts(
             QPAttr(sq_psn=psn),
             MrcQPAttr(
@@ -320,6 +322,7 @@ class Ends:
         self._look()
 
     def _look(self) -> None:
+        self._steering.denial.tick(time.monotonic())
         self.ctx.pump.run()
         if failure := self.ctx.driver.failure():
             raise PeerError(f"the transport failed: {failure}")
