@@ -58,7 +58,9 @@ class Caller:
         self.number = mesh.lanes(key, members, self.timeout)
         self.rank = members.index(mesh.rank)
         self.size = len(members)
-        self._programs = Programs(self.rank, self.size)
+        # What all ranks know, and not what this one found out: they must choose the same algorithms.
+        memories = {mesh.memories[rank] for rank in members}
+        self._programs = Programs(self.rank, self.size, len(memories) == 1 and "" not in memories)
         self._lock = threading.Lock()
         self._running: deque[Work] = deque()
         self._closed = False

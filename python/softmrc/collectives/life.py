@@ -109,6 +109,7 @@ class Life:
 
     def _meet(self, roster: Roster, cards: Sequence[Card]) -> None:
         ep, end = self.endpoint, self._began + self.timeout
+        self.memories = tuple(card.memory for card in cards)  # the same on all ranks
         listener = ep.listen(token=roster.token)
         self.obituary = Obituary(ep.hub, self.rank, self._on_end)
         self.watch = Watch(

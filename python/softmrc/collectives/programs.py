@@ -11,7 +11,7 @@ from softmrc.collectives.calls import Call, Collective
 from softmrc.collectives.compiled import compiled, compiled_all_to_all
 from softmrc.collectives.dtypes import Op
 from softmrc.collectives.program import Program
-from softmrc.collectives.tuning import tuning
+from softmrc.collectives.tuning import Tuning, tuning
 
 __all__ = ["Programs"]
 
@@ -21,16 +21,22 @@ _KEPT = 512
 class Programs:
     """Finds or makes the program of a call. Not for several threads at once: its group has a lock."""
 
-    def __init__(self, rank: int, ranks: int) -> None:
+    def __init__(self, rank: int, ranks: int, near: bool) -> None:
         """Begin empty.
 
         Args:
             rank: of this process in the group.
             ranks: of the group.
+            near: which table of figures, on all ranks the same.
         """
+        self._near = near
         self._rank = rank
         self._ranks = ranks
         self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+
+    def table(self) -> Tuning:
+        """Which algorithm when."""
+        return tuning(self._near)
 
     def find(
         self,
@@ -43,7 +49,7 @@ class Programs:
         same: bool,
     ) -> Any:
         """The program of a call; arguments as in `Call`; `same`: it is done in place."""
-        table = tuning()
+        table = self.table()
         key = (collective, dtype, op, root, nbytes, sizes, same, id(table))
         found = self._kept.get(key)
         if found is not None:
@@ -54,7 +60,7 @@ class Programs:
 
     def all_to_all(self, outgoing: tuple[int, ...], incoming: tuple[int, ...]) -> Any:
         """The program of an uneven all_to_all, by bytes to and from each rank."""
-        table = tuning()
+        table = self.table()
         key = (outgoing, incoming, id(table))
         found = self._kept.get(key)
         if found is not None:

@@ -1,6 +1,7 @@
 """Which algorithm a collective uses, by size and ranks: one table.
 
-Decides thresholds and message sizes; leaves the steps to the algorithms. The figures are measured ones
+Decides thresholds and message sizes; leaves the steps to the algorithms. One table for networks, one for ranks that
+exchange long messages through the memory of their host. The figures are measured ones
 (docs/collectives.md); `override` replaces some of them for a measurement. Every rank of a group must use the same.
 """
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from softmrc.errors import UsageError
 
-__all__ = ["Tuning", "override", "tuning"]
+__all__ = ["NEAR", "Tuning", "override", "tuning"]
 
 _PAGE = 4096
 
@@ -101,12 +102,22 @@ class Tuning:
         return min(max(self.chunk, even), self.chunk_max)
 
 
-_current = Tuning()
+NEAR = Tuning(
+    chunk=4 * 1024 * 1024,
+    direct_max=1 << 62,
+)
+"""For ranks of one host that exchange long messages through memory: longer chunks, and pairs may all be busy."""
+
+_current = {False: Tuning(), True: NEAR}
 
 
-def tuning() -> Tuning:
-    """The table in use."""
-    return _current
+def tuning(near: bool = False) -> Tuning:
+    """The table in use.
+
+    Args:
+        near: for ranks that exchange long messages through memory.
+    """
+    return _current[near]
 
 
 @contextlib.contextmanager
@@ -118,13 +129,16 @@ def override(**changes: int) -> Iterator[Tuning]:
         ...     table.chunk
         1048576
 
+    Returns:
+        The table for ranks of several hosts; the other one has the same changes.
+
     Raises:
         UsageError: a figure is out of range.
     """
     global _current
     before = _current
-    _current = replace(before, **changes)
+    _current = {near: replace(table, **changes) for near, table in before.items()}
     try:
-        yield _current
+        yield _current[False]
     finally:
         _current = before

@@ -52,10 +52,12 @@ def together(calls: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 @contextmanager
-def crew(ranks: int, timeout: float = PATIENCE) -> Iterator[Crew]:
-    """Ranks that have met, until the block ends."""
+def crew(ranks: int, timeout: float = PATIENCE, local: bool = True) -> Iterator[Crew]:
+    """Ranks that have met, until the block ends; `local`: long messages may go through memory."""
     store = LocalStore()
-    meshes = together([partial(Mesh, store, rank, ranks, timeout=timeout) for rank in range(ranks)])
+    meshes = together(
+        [partial(Mesh, store, rank, ranks, timeout=timeout, local=local) for rank in range(ranks)]
+    )
     good = [mesh for mesh in meshes if isinstance(mesh, Mesh)]
     try:
         assert len(good) == ranks, meshes

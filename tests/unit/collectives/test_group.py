@@ -13,14 +13,20 @@ from tests.unit.collectives.crew import Crew, crew
 
 from softmrc.collectives import Buffer, Group, Op, Work, as_buffer, override
 from softmrc.collectives.dtypes import dtype_named, known_dtypes, op_for
+from softmrc.collectives.tuning import NEAR, Tuning
 from softmrc.errors import UsageError
 
 COUNTS = (0, 1, 7, 1000, 9001)
 
 
-@pytest.fixture(scope="module", params=[2, 4, 5])
+@pytest.fixture(
+    scope="module",
+    params=[(2, True), (2, False), (4, True), (4, False), (5, False)],
+    ids=lambda each: f"{each[0]}, {'memory' if each[1] else 'network'}",
+)
 def ranks(request: pytest.FixtureRequest) -> Iterator[Crew]:
-    with crew(request.param) as made:
+    size, local = request.param
+    with crew(size, local=local) as made:
         yield made
 
 
@@ -144,6 +150,13 @@ def _all_collectives(group: Group) -> None:
         assert (out == np.concatenate(rows)).all()
         _uneven(group, count)
     group.barrier()
+
+
+def test_all_ranks_choose_by_what_all_of_them_know(ranks: Crew) -> None:
+    """Ranks that share a host use the table for it, on every rank or on none."""
+    tables = ranks.run(lambda group: group._programs.table())
+    assert len(set(tables)) == 1
+    assert tables[0] == (NEAR if ranks.meshes[0].memories[0] else Tuning())
 
 
 def _uneven(group: Group, count: int) -> None:
