@@ -62,7 +62,7 @@ class Report:
     bytes_sent: int
     """Bytes that left on all planes, headers included."""
     bytes_local: int
-    """Payload copied to ranks of this host through memory, past the planes."""
+    """Payload that came from ranks of this host through memory, past the planes."""
     bytes_resent: int
     """Payload sent again, counted by full packets: at most this."""
     packets_resent: int
@@ -88,6 +88,8 @@ class Report:
             f"collectives: {_count(len(self.incidents), 'incident')}, {_bytes(self.bytes_resent)} sent again of "
             f"{_bytes(self.bytes_sent)}, {self.seconds_lost:.3f} s in which nothing got through to some rank"
         )
+        if self.bytes_local:
+            head += f"; {_bytes(self.bytes_local)} more came from ranks of this host through memory"
         return "\n".join(
             [head, *("  " + i.text() for i in self.incidents), *("  failed: " + f for f in self.failed)]
         )

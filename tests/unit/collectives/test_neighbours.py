@@ -46,3 +46,21 @@ def test_who_will_not_or_is_elsewhere_is_left_out() -> None:
     assert said[0]["found"] == {"2": said[2]["pid"]}
     assert said[2]["found"] == {"0": said[0]["pid"]}
     assert said[1]["found"] == said[3]["found"] == {}
+
+
+def test_large_messages_of_neighbours_go_through_memory_and_only_theirs() -> None:
+    code = """
+mesh = Mesh(store, rank, size, timeout=20, local=args["local"][rank])
+g = group()
+import array
+a = array.array("d", [rank + 1.0]) * 250_000
+g.all_reduce(a)
+say(right=set(a) == {6.0}, local=mesh.report().bytes_local, planes=mesh.report().bytes_sent)
+mesh.close()
+"""
+    with Ranks(3, code, local=[True] * 3) as ranks:
+        said = [ranks.hear(r) for r in range(3)]
+        assert all(s["right"] and s["local"] >= 2_000_000 and s["planes"] < 1_000_000 for s in said), said
+    with Ranks(3, code, local=[True, False, False]) as ranks:
+        said = [ranks.hear(r) for r in range(3)]
+        assert all(s["right"] and s["local"] == 0 and s["planes"] > 1_000_000 for s in said), said
