@@ -11,6 +11,7 @@ namespace mrc::coll {
 
 namespace {
 constexpr uint32_t kCqEntries = 1u << 22;  // memory follows use
+constexpr int kPatience = 4;               // steps that a credit waits for a message to go with
 constexpr int kRounds = 4;                 // of posting and arithmetic in a step
 }  // namespace
 
@@ -192,14 +193,24 @@ bool Runner::step(Endpoint& e, Instant now) {
 // True: arithmetic is left.
 bool Runner::Impl::advance(Endpoint& e, Instant now) {
   uint64_t budget = kBudget;
+  patience = owing.empty() ? kPatience : std::max(patience - 1, 0);
   for (int i = 0; i < kRounds; ++i) {
     pump(e, now);
     if (budget > 0) work(budget);
+    if (busy.empty() || patience == 0) pay();
     reap(e, now);
     if (dirty.empty() && (busy.empty() || budget == 0)) break;
   }
   if (!closing.empty() || !closing_keys.empty()) sweep(e);
-  return !dirty.empty() || !busy.empty();
+  return !dirty.empty() || !busy.empty() || !owing.empty();
+}
+
+// Lanes whose credits waited have their turn.
+void Runner::Impl::pay() {
+  for (const uint32_t id : owing) {
+    if (Lane* l = lane(id); l != nullptr) mark(*l);
+  }
+  owing.clear();
 }
 
 Errno Runner::Impl::reg(Endpoint& e, Job& j, Buf b) {
@@ -421,6 +432,7 @@ void Runner::drop_all(const std::string& reason) {
   m.live.clear();
   m.dirty.clear();
   m.busy.clear();
+  m.owing.clear();
 }
 
 }  // namespace mrc::coll

@@ -18,6 +18,7 @@ struct Runner::Impl {
   [[nodiscard]] Lane* lane(uint32_t id) const;
   [[nodiscard]] Group* group(uint32_t id) const;
   bool advance(Endpoint& e, Instant now);
+  void pay();
   void start(Endpoint& e, Group& g);  // jobs enter the window while there is room
   void enter(Group& g, Job& j);
   Errno reg(Endpoint& e, Job& j, Buf b);
@@ -84,6 +85,8 @@ struct Runner::Impl {
   std::vector<std::unique_ptr<LaneMemory>> closing;        // still read by a queue pair
   std::vector<uint32_t> closing_keys;
   std::vector<Finished> finished;
+  std::vector<uint32_t> owing;                          // lanes whose credit waits for the arithmetic,
+  int patience = 0;                                     // for so many steps
   std::vector<uint32_t> dirty;                          // lanes
   std::vector<uint32_t> busy;                           // groups that may have arithmetic to do
   std::vector<uint32_t> broken;                         // groups

@@ -56,7 +56,10 @@ void Runner::Impl::pump_lane(Endpoint& e, Instant now, Lane& l) {
                  (l.peer_pulls ? run.sent == j->program->peers()[index].sends.size() : run.eager_left == 0);
   }
   const uint32_t untold = l.in.untold();
-  if (untold >= kSlots / 2 || (l.owes_credit && untold > 0)) (void)give_credit(e, now, l, 0);
+  const bool owed = l.owes_credit && untold > 0;
+  // What is still computed may lead to a message, which would carry it.
+  if (owed && untold < kSlots / 2 && !busy.empty() && patience > 0) return owing.push_back(l.id);
+  if (untold >= kSlots / 2 || owed) (void)give_credit(e, now, l, 0);
 }
 
 // False: the lane takes no more now.
