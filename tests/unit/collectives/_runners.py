@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +61,7 @@ def _raise_qp(rank: Rank, qpn: int, peer: Rank, peer_qpn: int, psns: tuple[int, 
     )
 
 
-def _join(ranks: Sequence[Rank], a: int, b: int, hold_ns: int) -> None:
+def _join(ranks: Sequence[Rank], a: int, b: int, hold_ns: int, near: dict[str, int]) -> None:
     pair = (ranks[a], ranks[b])
     init = {"max_send_wr": 256, "max_recv_wr": 256}
     qpns = [
@@ -68,22 +69,22 @@ def _join(ranks: Sequence[Rank], a: int, b: int, hold_ns: int) -> None:
         for r in pair
     ]
     memory = [r.runner.open_lane_memory() for r in pair]
-    for i, (mine, peer) in enumerate(((a, b), (b, a))):
+    for i, peer in enumerate((b, a)):
         rank = pair[i]
         _raise_qp(rank, qpns[i], pair[1 - i], qpns[1 - i], (100 + i, 101 - i), hold_ns)
         rank.qps[peer] = qpns[i]
-        rank.lanes[peer] = rank.runner.add_lane(qpns[i], memory[i]["memory"], memory[1 - i])
-        del mine
+        rank.lanes[peer] = rank.runner.add_lane(qpns[i], memory[i]["memory"], memory[1 - i] | near)
 
 
 @contextlib.contextmanager
-def ranks_of(n: int, hold_s: float = 5.0) -> Iterator[list[Rank]]:
-    """Give `n` ranks with one group over all of them."""
+def ranks_of(n: int, hold_s: float = 5.0, *, local: bool = False) -> Iterator[list[Rank]]:
+    """Give `n` ranks with one group over all of them; `local`: they may read one another's memory."""
+    near = {"local_pid": os.getpid()} if local else {}
     ranks = [_open(i + 1) for i in range(n)]
     try:
         for a in range(n):
             for b in range(a + 1, n):
-                _join(ranks, a, b, int(hold_s * NS))
+                _join(ranks, a, b, int(hold_s * NS), near)
         for i, rank in enumerate(ranks):
             rank.gid = rank.runner.new_group([rank.lanes.get(j, -1) for j in range(n)], i)
         yield ranks

@@ -235,6 +235,33 @@ def test_loss_on_both_planes_changes_nothing_but_the_time() -> None:
         assert all((a == 3).all() for a in both)
 
 
+def test_ranks_of_one_host_read_long_messages_from_memory() -> None:
+    n = 1 << 18
+    with ranks_of(2, local=True) as ranks:
+        for k in range(5):
+            both = [np.full(n, r + k, np.float32) for r in range(2)]
+            jobs = submit_all(ranks, [halves(r, n * 4, 65536) for r in range(2)], both, both)
+            assert [j.wait(DEADLINE) for j in jobs] == [1, 1]
+            assert all((a == 2 * k + 1).all() for a in both)
+        for r in ranks:
+            assert r.runner.stats()["local_bytes"] >= 4 * n * 4
+            assert r.runner.stats()["local_refused"] == 0
+
+
+def test_a_number_that_is_no_process_of_ours_leaves_the_network() -> None:
+    with ranks_of(2) as ranks:
+        runner, driver = ranks[0].runner, ranks[0].driver
+        near = ranks[1].runner.open_lane_memory()
+        qpn = driver.create_qp(
+            {"pd": runner.pd, "send_cq": runner.cq, "recv_cq": runner.cq, "max_recv_wr": 256}
+        )
+        driver.modify_qp(qpn, {"state": 1, "access_flags": 3, "ev_count": 8})
+        lane = runner.add_lane(qpn, runner.open_lane_memory()["memory"], near | {"local_pid": 2**22 + 1})
+        assert runner.stats()["local_refused"] == 1
+        runner.close_lane(lane)
+        driver.destroy_qp(qpn)
+
+
 def test_arithmetic_alone() -> None:
     acc, src = np.arange(9, dtype=np.int32), np.arange(9, dtype=np.int32)
     coll_reduce(I32, 1, acc, src)
