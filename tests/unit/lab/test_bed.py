@@ -81,7 +81,7 @@ def test_every_figure_can_be_drawn(tmp_path: Path) -> None:
     curves = {
         "R5": {"sprayed": [0.98] * 8, "single": [0.25, 0.3, 0.5, 0.5, 0.5, 0.6, 1.0, 1.0]},
         "R6": {"bins_20": [1.0] * 60, "bins_100": [0.9] * 60}, "R7": {"bins": [1.0] * 60},
-        "R13": {"bins": [1.0] * 60}, "R16": {"rates": [1.0, 1.0, 0.9, 1.0, 1.0, 1.0], "drops": [1.0]},
+        "R13": {"bins": [1.0] * 60}, "R16": {"rates": [1.0, 1.0, 0.9, 1.0, 1.0, 1.0], "lost": [1.0]},
     }  # fmt: skip
     assert len(draw_bed(curves, tmp_path, ".svg")) == 5
 
