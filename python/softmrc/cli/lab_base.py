@@ -62,7 +62,7 @@ def up(
     ] = None,
     ua: Annotated[bool | None, typer.Option("--ua", help="One uA SID for each link, too.")] = None,
     encap: Annotated[bool | None, typer.Option("--encap", help="IPv6-in-IPv6 paths (End.DT6), too.")] = None,
-    switch: Annotated[str | None, typer.Option(help="kernel, soft or auto.")] = None,
+    switch: Annotated[str | None, typer.Option(help="kernel, soft, veth or auto.")] = None,
     pcap: Annotated[list[str] | None, typer.Option(help="Record a link: LINK=FILE. Repeatable.")] = None,
     json: Json = False,
 ) -> None:

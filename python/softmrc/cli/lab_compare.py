@@ -32,7 +32,7 @@ def compare(
     ] = "",
     planes: Annotated[int, typer.Option(min=2, max=31, help="Of a lab made for this.")] = 4,
     rate: Annotated[str, typer.Option(help="Rate of each plane of a lab made for this.")] = "200M",
-    switch: Annotated[str, typer.Option(help="Of a lab made for this: kernel, soft or auto.")] = "auto",
+    switch: Annotated[str, typer.Option(help="Of a lab made for this: kernel, soft, veth or auto.")] = "auto",
     target: Annotated[str, typer.Option(help="What fails: a plane, switch, link, port.")] = "p1",
     silent: Annotated[bool, typer.Option("--silent", help="It swallows packets and stays up.")] = False,
     before: Annotated[float, typer.Option(min=1.5, max=60, help="Seconds before the failure.")] = 3.0,

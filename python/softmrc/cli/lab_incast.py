@@ -27,7 +27,7 @@ def incast(
     seconds: Annotated[
         float, typer.Option("-D", "--duration", min=1, max=600, help="Seconds measured.")
     ] = 6.0,
-    switch: Annotated[str, typer.Option(help="kernel, soft or auto.")] = "auto",
+    switch: Annotated[str, typer.Option(help="kernel, soft, veth or auto.")] = "auto",
     name: Annotated[str, typer.Option("--name", "-n", help="Of the lab that is made for this.")] = "incast",
     json: Json = False,
 ) -> None:

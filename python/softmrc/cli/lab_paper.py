@@ -25,7 +25,7 @@ def paper(
     rate: Annotated[
         str, typer.Option(help="Rate of a host's port, where a study says nothing else.")
     ] = "100M",
-    switch: Annotated[str, typer.Option(help="kernel, soft or auto.")] = "auto",
+    switch: Annotated[str, typer.Option(help="kernel, soft, veth or auto.")] = "auto",
     show: Annotated[bool, typer.Option("--list", help="List the targets and run nothing.")] = False,
     name: Annotated[str, typer.Option("--name", "-n", help="Of the labs it makes.")] = "paper",
     json: Json = False,
