@@ -76,6 +76,8 @@ class Watch:
                     self.schedule.on_loss(route, self.now)
                 self.locator.add(route, sent, True)
             for change in self.locator.look(self.now):
+                if change.what == "found":
+                    self.schedule.settle()
                 if change.what != "changed":
                     numbers = [n for n, _, _ in change.finding.candidate.felt]
                     self.schedule.watch(change.finding.name, numbers if change.what == "found" else None)

@@ -156,6 +156,7 @@ class Prober:
     def _follow(self, change: Change) -> None:
         finding = change.finding
         if change.what == "found":
+            self._schedule.settle()
             self._schedule.watch(finding.name, [number for number, _, _ in finding.candidate.felt])
         elif change.what == "cleared":
             self._schedule.watch(finding.name, None)

@@ -20,9 +20,10 @@ _LASTS = 2.5
 _AGAIN = 0.1
 _SHARE = 1.0
 """Further probes, at most, for each one of the steady turn."""
-_SAVED = 200
+_SAVED, _KEPT = 200, 100
+"""Probes that may be saved up, and those of them that are for what has just been lost."""
 _A_LINK, _A_SWITCH, _A_HOST = 4, 2, 2
-_WATCHED, _WATCH_PACE = 6, 0.05
+_WATCHED, _WATCH_PACE = 6, 0.025
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ class Schedule:
         self._saved_at = now
         found += self._focused(now)
         if self._watch and self._watch_due <= now:
-            self._watch_due = now + _WATCH_PACE
+            self._watch_due = now + _WATCH_PACE * max(1.0, len(self._watch) / 2)
             found += dict.fromkeys(n for numbers in self._watch.values() for n in numbers)
         return found
 
@@ -92,7 +93,7 @@ class Schedule:
         for number, focus in list(self._focus.items()):
             if focus.until < now and focus.burst >= len(_BURST_AT):
                 del self._focus[number]
-            elif focus.due <= now and self._saved >= 1:
+            elif focus.due <= now and self._saved >= (1 if focus.burst < len(_BURST_AT) else _KEPT):
                 self._saved -= 1
                 found.append(number)
                 focus.burst += 1
@@ -112,6 +113,10 @@ class Schedule:
             focus.until = now + _LASTS
             if now - focus.began > _AGAIN:
                 focus.due, focus.burst, focus.began = now, 0, now
+
+    def settle(self) -> None:
+        """What was lost is explained: no more probes for it."""
+        self._focus.clear()
 
     def watch(self, name: str, numbers: Iterable[int] | None) -> None:
         """Keep an eye on the shortest of some routes, those of an element, or no longer (None)."""
