@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from softmrc.cli.lab_options import Json, bits_per_second
 from softmrc.cli.output import FAILED, INTERRUPTED, guard, note, put, put_json
+
+if TYPE_CHECKING:
+    from softmrc.paper.targets import Target
 
 __all__ = ["register"]
 
@@ -47,10 +51,7 @@ def paper(
 
         targets = bed_targets(only)
         if show:
-            if json:
-                put_json({"targets": [{"id": t.id, "title": t.title, "source": t.source} for t in targets]})
-            else:
-                put("\n".join(f"{t.id:4} {t.title} ({t.source})" for t in targets))
+            _list(targets, json)
             return
         folder = None
         if out:
@@ -79,3 +80,10 @@ def paper(
         raise typer.Exit(INTERRUPTED)
     if not all(entry.met for entry in report.entries):
         raise typer.Exit(FAILED)
+
+
+def _list(targets: Sequence[Target], json: bool) -> None:
+    if json:
+        put_json({"targets": [{"id": t.id, "title": t.title, "source": t.source} for t in targets]})
+    else:
+        put("\n".join(f"{t.id:4} {t.title} ({t.source})" for t in targets))
