@@ -45,7 +45,10 @@ def collectives(
     sizes: Annotated[str, typer.Option(help=f"Bytes with K, M or G, commas between. [{_SIZES}]")] = "",
     peer: Annotated[str, typer.Option(help="Backend to take turns with: gloo or none.")] = "gloo",
     where: Annotated[
-        str, typer.Option(help="loopback, veth (one path), planes (4 x 200 Mbit/s); commas between.")
+        str,
+        typer.Option(
+            help="loopback, udp (the same without shared memory), veth (two hosts), planes (4 x 200 Mbit/s); commas between."
+        ),
     ] = "loopback",
     outage: Annotated[
         str,
@@ -60,12 +63,13 @@ def collectives(
     """Time torch's collectives over MRC and over gloo, in turn in the same processes.
 
     Columns as in nccl-tests: algbw is bytes over time, busbw what each rank's wire carried; GB/s. `wrong` counts
-    elements that differ from the right result. `veth`, `planes` and `--outage` need root: they build networks
-    of their own and take them away again.
+    elements that differ from the right result. Large messages between ranks of one host go through memory;
+    `udp` measures without. `veth`, `planes` and `--outage` need root: they build networks of their own and take
+    them away again.
 
     \b
     softmrc bench collectives
-    softmrc bench collectives --where loopback,veth --ranks 2 --json
+    softmrc bench collectives --where loopback,udp,veth --ranks 2 --json
     softmrc bench collectives --where planes --ranks 2,4          what four slow planes carry
     softmrc bench collectives --outage 3,30 --sizes 0             every plane gone for a while
     softmrc bench collectives --op all_gather,all_to_all --sizes 1M
