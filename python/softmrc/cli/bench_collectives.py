@@ -47,7 +47,7 @@ def collectives(
     where: Annotated[
         str,
         typer.Option(
-            help="loopback, udp (the same without shared memory), veth (two hosts), planes (4 x 200 Mbit/s); commas between."
+            help="loopback, udp (the same without memory), veth (two hosts), planes (4 x 200 Mbit/s); commas between."
         ),
     ] = "loopback",
     outage: Annotated[
