@@ -36,28 +36,29 @@ def parse_size(text: str) -> int:
     return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2].upper()]
 
 
+_Op = Annotated[
+    str, typer.Option(help="all_reduce, all_gather, reduce_scatter, broadcast, all_to_all; commas between.")
+]
+_Where = Annotated[
+    str,
+    typer.Option(help="loopback, udp (the same without memory), veth (two hosts), planes (4 x 200 Mbit/s)."),
+]
+_Sizes = Annotated[str, typer.Option(help=f"Bytes with K, M or G, commas between. [{_SIZES}]")]
+_Outage = Annotated[
+    str, typer.Option(help="Seconds without any plane, commas between; 3,30 compares with TCP's back-off.")
+]
+_Quick = Annotated[bool, typer.Option("--quick", help="Few sizes and loops: that it runs, not how fast.")]
+
+
 def collectives(
-    op: Annotated[
-        str,
-        typer.Option(help="all_reduce, all_gather, reduce_scatter, broadcast, all_to_all; commas between."),
-    ] = "all_reduce",
+    op: _Op = "all_reduce",
     ranks: Annotated[str, typer.Option(help="Processes, commas between.")] = "2,4",
-    sizes: Annotated[str, typer.Option(help=f"Bytes with K, M or G, commas between. [{_SIZES}]")] = "",
+    sizes: _Sizes = "",
     peer: Annotated[str, typer.Option(help="Backend to take turns with: gloo or none.")] = "gloo",
-    where: Annotated[
-        str,
-        typer.Option(
-            help="loopback, udp (the same without memory), veth (two hosts), planes (4 x 200 Mbit/s); commas between."
-        ),
-    ] = "loopback",
-    outage: Annotated[
-        str,
-        typer.Option(help="Seconds without any plane, commas between; 3,30 compares with TCP's back-off."),
-    ] = "",
+    where: _Where = "loopback",
+    outage: _Outage = "",
     repeat: Annotated[int | None, typer.Option(help="Loops a size and backend; 5 by default.")] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Few sizes and loops: that it runs, not how fast.")
-    ] = False,
+    quick: _Quick = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Time torch's collectives over MRC and over gloo, in turn in the same processes.
