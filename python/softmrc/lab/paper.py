@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from softmrc.errors import MrcError, UsageError
-from softmrc.lab import paper_job, paper_links, paper_paths
+from softmrc.lab import paper_job, paper_links, paper_mapper, paper_paths
 from softmrc.lab.paper_site import FULL, QUICK, Site
 from softmrc.paper.check import Verdict
 from softmrc.paper.report import Entry, Report
@@ -31,6 +31,7 @@ STUDIES: dict[str, Callable[[Site], Verdict]] = {
     "R22": paper_links.every_port,
     "R23": paper_paths.meaning_of_loss,
     "R24": paper_paths.reverse_path,
+    "R25": paper_mapper.localise,
 }
 _WHY: dict[str, str] = {
     "R5": (
@@ -58,6 +59,10 @@ _WHY: dict[str, str] = {
     ),
     "R24": (
         "EV probes go to the planes in turn, one a round trip, so a dead reverse EV is found after as many as planes"
+    ),
+    "R25": (
+        "each port sends a probe every 10 ms; even at 1 ms, 2 % loss takes some hundred probes, 0.1 s, to tell from "
+        "chance and from its neighbours"
     ),
 }
 """Where a criterion is missed: the mechanism that counters and events point to."""
