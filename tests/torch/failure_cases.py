@@ -155,7 +155,7 @@ def join_without_last(rank: int, size: int, store: str) -> dict[str, Any]:
     started = time.monotonic()
     try:
         dist.init_process_group(
-            "mrc", init_method=f"file://{store}", rank=rank, world_size=size, timeout=timedelta(seconds=2)
+            "mrc", init_method=f"file://{store}", rank=rank, world_size=size, timeout=timedelta(seconds=6)
         )
     except RuntimeError as error:
         return {"text": str(error), "seconds": time.monotonic() - started}

@@ -65,13 +65,13 @@ def test_a_pause_within_the_timeout_is_no_failure(start: Callable[..., Ranks]) -
     from tests.torch import failure_cases
 
     ranks = start(3, timeout=15)
-    ranks.cast(failure_cases.reduce_many, 3000)
+    ranks.cast(failure_cases.reduce_many, 600)
     for _ in range(2):
         time.sleep(0.1)
         ranks.signal(1, signal.SIGSTOP)
         time.sleep(1.0)
         ranks.signal(1, signal.SIGCONT)
-    assert ranks.results() == [9000.0] * 3
+    assert ranks.results() == [1800.0] * 3
     assert ranks.close() == [0] * 3
 
 
@@ -170,7 +170,7 @@ def test_a_rank_that_never_comes_is_named(start: Callable[..., Ranks], tmp_path:
     ranks = start(3, join=False)
     said = ranks.call(failure_cases.join_without_last, str(tmp_path / "store"))
     _all_name(2, said[:2])
-    assert max(each["seconds"] for each in said) < 2 + _SLACK
+    assert max(each["seconds"] for each in said) < 6 + _SLACK
 
 
 @pytest.mark.timeout(120)
