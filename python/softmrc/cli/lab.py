@@ -41,5 +41,15 @@ lab = typer.Typer(
     """,
 )
 # In the order of the help.
-for _part in (lab_base, lab_test, lab_fail, lab_locate, lab_incast, lab_map, lab_export, lab_compare, lab_paper):
+for _part in (
+    lab_base,
+    lab_test,
+    lab_fail,
+    lab_locate,
+    lab_incast,
+    lab_map,
+    lab_export,
+    lab_compare,
+    lab_paper,
+):
     _part.register(lab)
