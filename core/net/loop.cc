@@ -129,11 +129,13 @@ void Driver::Impl::wait(Instant until, int64_t gaps) {
   Ready ready;
   int n = 0;
   uint64_t looks = 0;
-  do {
+  // Looked at first: the turn before may have taken the wake-up of close() with it.
+  while (!stop.load() && n == 0) {
     n = epoll_until(epoll.get(), ready, until <= now || now < spin_until ? now : until);
     now = monotonic_now();
     ++looks;
-  } while (n == 0 && now < until && !stop.load(std::memory_order_relaxed));
+    if (now >= until) break;
+  }
   const int error = n < 0 ? errno : 0;
   sleeping.store(false);
   {
