@@ -48,6 +48,7 @@ void Driver::Impl::run() {
   try {
     while (!stop.load()) {
       if (baton.claimed()) {
+        wake();  // what woke this thread may have been meant for the one that has the loop now
         baton.stand_by(stop);
         continue;
       }
