@@ -333,7 +333,8 @@ class NetDriver {
   }
   void move_peer(uint32_t qpn, const nb::dict& attr) {
     const engine::QpAttr a = qp_attr_from(attr);
-    if (!a.peer_ports || a.peer_ports->size() != 1) throw nb::value_error("move_peer: one entry of peer_ports");
+    if (!a.peer_ports || a.peer_ports->size() != 1)
+      throw nb::value_error("move_peer: one entry of peer_ports");
     check(run([&](Endpoint& e, Instant now) { return e.move_peer(now, qpn, a.peer_ports->front()); }),
           "move_peer");
   }
@@ -472,7 +473,8 @@ void bind_net(nb::module_& m) {
            nb::arg("ev"), nb::arg("dscp"))
       .def("qp_stats", &D::qp_stats, nb::arg("qpn"))
       .def("move_peer", &D::move_peer, nb::arg("qpn"), nb::arg("attr"),
-           "The peer's plane behind one local port has another address. `attr`: peer_ports with that one entry.")
+           "The peer's plane behind one local port has another address. `attr`: peer_ports with that one "
+           "entry.")
       .def("path_stats", &D::path_stats, nb::arg("qpn"))
       .def("stats", &D::stats)
       .def("planes", &D::planes)

@@ -110,7 +110,8 @@ std::shared_ptr<const std::vector<EvRoute>> EndpointOps::known_routes(const Peer
   if (it == by_address_.end()) return nullptr;
   for (const uint32_t id : it->second) {
     for (const PeerPort& p : peers_[id].ports) {
-      if (p.addr == to.addr && p.udp_port == to.udp_port && p.local_port == to.local_port && p.routes != nullptr)
+      if (p.addr == to.addr && p.udp_port == to.udp_port && p.local_port == to.local_port &&
+          p.routes != nullptr)
         return p.routes;
     }
   }

@@ -178,8 +178,8 @@ class Qp final : private reliability::Placement {
   static constexpr Duration kMinReverseProbeInterval = Duration::millis(1);
   Instant reverse_due_ = Instant::never();
   bool rx_since_probe_ = false, feedback_since_probe_ = false;
-  // No path for answers is known, and data has become rare: of many paths that died at once, most are dead. Several
-  // are tried at a time then, whether something arrives or not.
+  // No path for answers is known, and data has become rare: of many paths that died at once, most are dead.
+  // Several are tried at a time then, whether something arrives or not.
   static constexpr uint32_t kProbesInDoubt = 64;
   uint32_t doubt_probes_ = 0;
   bool looking_ = false;

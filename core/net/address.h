@@ -39,8 +39,8 @@ struct InterfaceInfo {
   bool up = false;
 };
 std::optional<InterfaceInfo> interface_of(const HostAddress& a);
-// An address of that interface, which is up, like `like`: of its family, link-local if that one is. Not one of
-// `taken`.
+// An address of that interface, which is up, like `like`: of its family, link-local if that one is. Not one
+// of `taken`.
 std::optional<HostAddress> another_address(const std::string& interface, const HostAddress& like,
                                            std::span<const HostAddress> taken);
 // A socket can be bound to it now: false while an IPv6 address is tentative (duplicate detection).

@@ -1,7 +1,7 @@
-// How much of what a plane sends may wait below its sockets, in the queue of its own link. A link slower than the
-// others would otherwise hold a socket's whole buffer for tens of milliseconds: its packets look lost, and the window
-// that all planes share follows its delay. Decides when a plane takes nothing for a moment; leaves asking the kernel
-// to udp_linux and the turn to the loop.
+// How much of what a plane sends may wait below its sockets, in the queue of its own link. A link slower than
+// the others would otherwise hold a socket's whole buffer for tens of milliseconds: its packets look lost,
+// and the window that all planes share follows its delay. Decides when a plane takes nothing for a moment;
+// leaves asking the kernel to udp_linux and the turn to the loop.
 #pragma once
 
 #include <algorithm>
@@ -15,20 +15,20 @@ class Backlog {
  public:
   // Time for which the link should have work. Where threads come late it runs dry meanwhile, and gets more.
   static constexpr int64_t kTargetNs = 1'500'000, kMostNs = 6'000'000;
-  // Queues of devices and shapers commonly hold half a megabyte; what they drop is loss that nobody can tell from a
-  // path's.
+  // Queues of devices and shapers commonly hold half a megabyte; what they drop is loss that nobody can tell
+  // from a path's.
   static constexpr int64_t kMostBytes = 384 * 1024;
   static constexpr int64_t kMinBytes = 24 * 1024;  // whatever the rate: two full packets and what they cost
   static constexpr int64_t kRunBytes = 64 * 1024;
-  static constexpr base::Duration kLookAgain = base::Duration::millis(2);  // the rate may be wrong
+  static constexpr base::Duration kLookAgain = base::Duration::millis(2);   // the rate may be wrong
   static constexpr base::Duration kShortest = base::Duration::micros(500);  // of a measurement of the rate
 
   // False: the kernel said that nothing waits, and nothing was sent since.
   [[nodiscard]] bool worth_asking() const { return waiting_ > 0 || sent_since_; }
   // The kernel says that so many bytes wait, and nothing was sent since it was last told by after_send().
   void before_send(base::Instant now, int64_t waiting) {
-    // Only a queue that never ran empty shows what the link carries. One that did had too little to do, or a bucket of
-    // tokens passed it at once: the rate is tried upwards, and measured again.
+    // Only a queue that never ran empty shows what the link carries. One that did had too little to do, or a
+    // bucket of tokens passed it at once: the rate is tried upwards, and measured again.
     if (waiting == 0) {
       if (sent_since_) rate_ += rate_ / 8;
       if (held_) target_ns_ = std::min(target_ns_ + target_ns_ / 4, kMostNs);
@@ -50,7 +50,8 @@ class Backlog {
     told_at_ = now;
     sent_since_ = true;
   }
-  // Bytes that may be handed down now; 0: come back at retry_at(). Little room is none: runs are cheaper than packets.
+  // Bytes that may be handed down now; 0: come back at retry_at(). Little room is none: runs are cheaper than
+  // packets.
   [[nodiscard]] int64_t room() const {
     if (rate_ == 0) return INT64_MAX;
     const int64_t left = limit() - waiting_;

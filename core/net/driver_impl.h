@@ -49,13 +49,13 @@ struct Driver::Impl {
   // Sleeps in the kernel, after looking again for a while when the gaps are shorter than `spin` / `gaps`.
   void wait(base::Instant until, int64_t gaps);
   using Ready = std::array<epoll_event, engine::kMaxPorts + 2>;
-  void absorb(const Ready& ready, int n);                        // what epoll_wait returned
-  void look_now();                                               // at all descriptors
-  bool read_planes();                                            // true when there may be more
-  void ingest(engine::Datagram& r, base::Instant now);           // locked
-  bool deliver_held(base::Instant now);                          // locked; true when more is due
-  bool transmit(base::Instant now);                              // locked; true when there may be more
-  bool impair_outgoing(base::Instant now, TxBatch::Slot& s);     // locked; true when the packet is dealt with
+  void absorb(const Ready& ready, int n);                     // what epoll_wait returned
+  void look_now();                                            // at all descriptors
+  bool read_planes();                                         // true when there may be more
+  void ingest(engine::Datagram& r, base::Instant now);        // locked
+  bool deliver_held(base::Instant now);                       // locked; true when more is due
+  bool transmit(base::Instant now);                           // locked; true when there may be more
+  bool impair_outgoing(base::Instant now, TxBatch::Slot& s);  // locked; true when the packet is dealt with
   uint32_t hold_back(base::Instant now);  // locked: ports whose links have enough to do; sets held_until
   void note_data(base::Instant now, const engine::Transmit& t);  // locked
   void after_send(base::Instant now, const engine::Transmit& t, int error, size_t bytes);

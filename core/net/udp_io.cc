@@ -1,10 +1,10 @@
 // Datagrams in and out of the sockets of a plane, with their class, marks and labels.
 #include "net/udp_linux.h"  // before linux/in6.h, which clashes with a later netinet/in.h
 
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
 #include <linux/in6.h>
 #include <linux/sock_diag.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cerrno>

@@ -217,7 +217,8 @@ TEST_CASE("every kind of packet goes by the route of its EV, and the peer stays 
   CHECK(s.equal(0, 0, 16'384));
 }
 
-TEST_CASE("most paths of the only plane die at once, both ways: data flows again within a tenth of a second") {
+TEST_CASE(
+    "most paths of the only plane die at once, both ways: data flows again within a tenth of a second") {
   StoryConfig c = host();
   c.pair.planes = 1;
   c.pair.evs_per_plane = 16;
@@ -241,8 +242,8 @@ TEST_CASE("most paths of the only plane die at once, both ways: data flows again
     done.push_back(s.pair.now());
   }
   // A write takes far less than a millisecond while all is well.
-  const auto late = std::count_if(done.begin(), done.end(),
-                                  [&](Instant t) { return t < cut + Duration::millis(200); });
+  const auto late =
+      std::count_if(done.begin(), done.end(), [&](Instant t) { return t < cut + Duration::millis(200); });
   CHECK(late > 50);
   Instant last = cut;
   Duration longest{};
