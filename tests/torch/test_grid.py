@@ -18,11 +18,12 @@ def test_field_b39_grid_is_right_or_refused(world: Callable[[int], Ranks], size:
 
 
 @pytest.mark.timeout(150)
-def test_grid_on_a_bad_network(world: Callable[[int], Ranks]) -> None:
-    """Nothing of it is seen but time."""
+def test_grid_on_a_bad_network(start: Callable[..., Ranks]) -> None:
+    """Nothing of it is seen but time. All of it goes over the network: nothing through memory."""
     from tests.torch import grid_run
 
-    _judge(world(3).call(grid_run.run_on_a_bad_network, timeout=140))
+    ranks = start(3, env={"SOFTMRC_LOCAL": "0"})
+    _judge(ranks.call(grid_run.run_on_a_bad_network, timeout=140))
 
 
 def _judge(reports: list[dict[str, Any]]) -> None:
