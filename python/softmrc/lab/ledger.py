@@ -17,14 +17,14 @@ from typing import Any
 
 from softmrc.errors import MrcError, UsageError
 from softmrc.lab.condition import Harm
-from softmrc.lab.state import directory
+from softmrc.lab.state import file_of
 
 __all__ = ["Fault", "Ledger", "forget", "ledger_file", "opened"]
 
 
 def ledger_file(name: str) -> Path:
     """Return where a lab's faults are kept."""
-    return directory() / f"{name}.faults.json"
+    return file_of(name, "faults.json")
 
 
 @dataclass
@@ -112,10 +112,10 @@ def opened(name: str, *, change: bool = True) -> Iterator[Ledger]:
         MrcError: the file cannot be read or written.
     """
     file = ledger_file(name)
-    if not (directory() / f"{name}.json").exists():
+    if not file_of(name, "json").exists():
         raise UsageError(f"there is no lab {name}: softmrc lab up --name {name}")
     try:
-        lock = os.open(directory() / f"{name}.faults.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.open(file_of(name, "faults.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise MrcError(f"faults of lab {name}: {error.filename}: {error.strerror}") from None
     try:
@@ -133,5 +133,5 @@ def opened(name: str, *, change: bool = True) -> Iterator[Ledger]:
 def forget(name: str) -> None:
     """Remove what is kept about the faults of a lab that is gone. Idempotent."""
     file = ledger_file(name)
-    for kept in (file, file.with_name(f".{file.name}.part"), directory() / f"{name}.faults.lock"):
+    for kept in (file, file.with_name(f".{file.name}.part"), file_of(name, "faults.lock")):
         kept.unlink(missing_ok=True)

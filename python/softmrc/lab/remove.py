@@ -10,7 +10,7 @@ import time
 
 from softmrc.errors import MrcError
 from softmrc.lab.ledger import forget
-from softmrc.lab.state import LabState, Process, directory, known, locked
+from softmrc.lab.state import LabState, Process, file_of, known, locked
 from softmrc.netns.enter import delete, end_processes, names
 
 __all__ = ["end_lab", "leftovers", "remove_lab", "sweep"]
@@ -34,8 +34,8 @@ def end_lab(name: str) -> list[str]:
         try:
             state = LabState.load(name)
         except MrcError:  # whoever wrote the file, the namespaces are found by their names
-            for file in directory().glob(f"{name}.*json"):
-                file.unlink(missing_ok=True)
+            for kind in ("json", "fabric.json", "fabric.denied.json"):
+                file_of(name, kind).unlink(missing_ok=True)
             state = None
         return remove_lab(name, state)
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from softmrc.lab.soft_switch import control_file
-from softmrc.lab.state import Process, directory
+from softmrc.lab.state import Process, file_of
 from softmrc.srv6 import FABRIC_ENV
 
 __all__ = ["end_hosts", "programs"]
@@ -19,7 +19,7 @@ _PATIENCE_S = 2.0
 
 def programs(name: str) -> list[Process]:
     """Return the processes of this user that run in a host of a lab, but for this one and those it descends from."""
-    mark = f"{FABRIC_ENV}={directory() / f'{name}.fabric.json'}".encode()
+    mark = f"{FABRIC_ENV}={file_of(name, 'fabric.json')}".encode()
     own = _ancestors()
     found = []
     for entry in Path("/proc").iterdir():

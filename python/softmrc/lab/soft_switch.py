@@ -24,7 +24,7 @@ from softmrc.errors import MrcError
 from softmrc.lab.condition import LineState
 from softmrc.lab.plan import make_plan
 from softmrc.lab.soft_config import DIRECTIONS, SoftPlane, devices, fault_of, soft_planes
-from softmrc.lab.state import LabState, directory
+from softmrc.lab.state import LabState, file_of
 from softmrc.srv6 import host_address
 
 __all__ = ["SoftServer", "control_file", "main"]
@@ -39,7 +39,7 @@ _QUANTUM_US = 100
 
 def control_file(name: str) -> Path:
     """Return the socket on which the switch of a lab is told what to do."""
-    return directory() / f"{name}.soft"
+    return file_of(name, "soft")
 
 
 class SoftServer:

@@ -15,7 +15,7 @@ from typing import Any
 from softmrc.errors import UsageError
 from softmrc.srv6 import Shape
 
-__all__ = ["LabSpec"]
+__all__ = ["LabSpec", "check_name"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,15}")
 _MAX_NODES = 4096
@@ -24,6 +24,17 @@ _MAX_BPS = 1_000_000_000_000
 SWITCHES = ("auto", "kernel", "soft", "veth")
 PLAIN = ("single", "ecmp")
 PATHS = ("usid", "flow")
+
+
+def check_name(name: str) -> str:
+    """Return the name of a lab.
+
+    Raises:
+        UsageError: no lab can be called so. Names become those of files and namespaces.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"name = {name!r}: a letter, then letters, digits and _, 16 at most")
+    return name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +92,7 @@ class LabSpec:
         Raises:
             UsageError: names the field, its value and what is allowed.
         """
-        if not _NAME.fullmatch(self.name):
-            raise UsageError(f"name = {self.name!r}: a letter, then letters, digits and _, 16 at most")
+        check_name(self.name)
         for field, low, high in (
             ("planes", 1, 31), ("hosts", 1, 4096), ("t0", 1, 4096), ("t1", 0, 4096), ("t2", 0, 4096), ("pods", 1, 256),
             ("mtu", _MIN_MTU, _MAX_MTU), ("delay_ns", 0, 1_000_000_000),

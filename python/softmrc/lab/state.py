@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from softmrc.errors import MrcError, UsageError
-from softmrc.lab.spec import LabSpec
+from softmrc.lab.spec import LabSpec, check_name
 from softmrc.netns.enter import join_mounts
 from softmrc.srv6 import Denylist
 
-__all__ = ["LabState", "Process", "directory", "known", "locked"]
+__all__ = ["LabState", "Process", "directory", "file_of", "known", "locked"]
 
 _VERSION = 1
 _LOCK_S = 60.0
@@ -39,6 +39,15 @@ def directory() -> Path:
     if base and os.access(base, os.W_OK):
         return Path(base) / "softmrc"
     return Path(f"/tmp/softmrc-{user if user >= 0 else f'own-{-1 - user}'}")
+
+
+def file_of(name: str, kind: str) -> Path:
+    """Return a file of a lab's state.
+
+    Raises:
+        UsageError: no lab can have that name: a path in it would lead to files of others.
+    """
+    return directory() / f"{check_name(name)}.{kind}"
 
 
 def _user() -> int:
@@ -98,12 +107,12 @@ class LabState:
     @property
     def file(self) -> Path:
         """Where it is kept."""
-        return directory() / f"{self.spec.name}.json"
+        return file_of(self.spec.name, "json")
 
     @property
     def fabric_file(self) -> Path:
         """What programs inside hosts read."""
-        return directory() / f"{self.spec.name}.fabric.json"
+        return file_of(self.spec.name, "fabric.json")
 
     @property
     def abandoned(self) -> bool:
@@ -174,7 +183,7 @@ class LabState:
         Raises:
             MrcError: the file cannot be read.
         """
-        file = directory() / f"{name}.json"
+        file = file_of(name, "json")
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
             return cls(
@@ -209,7 +218,7 @@ def locked(name: str, wait_s: float = _LOCK_S) -> Iterator[None]:
         UsageError: another process is at it for longer than `wait_s`.
         MrcError: the lock file cannot be made.
     """
-    file = directory() / f"{name}.lock"
+    file = file_of(name, "lock")
     deadline = time.monotonic() + wait_s
     while (lock := _lock(file)) is None:
         if time.monotonic() > deadline:
@@ -218,7 +227,7 @@ def locked(name: str, wait_s: float = _LOCK_S) -> Iterator[None]:
     try:
         yield
     finally:
-        if not (directory() / f"{name}.json").exists():
+        if not file_of(name, "json").exists():
             file.unlink(missing_ok=True)
         os.close(lock)
 
