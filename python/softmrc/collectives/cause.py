@@ -101,7 +101,7 @@ def _find(e: Evidence) -> tuple[int, str]:
     if silent:
         return _longest(
             silent, e
-        ), "does not answer on any plane: is its process stopped, or its host cut off?"
+        ), "does not answer on any plane: is its process stopped or dying, or its host cut off?"
     if mute:
         return _longest(mute, e), "is alive but gets no time to answer: is its Python stuck in a call?"
     return _of_the_living(e)

@@ -34,6 +34,7 @@ __all__ = ["MAX_HANDSHAKES", "Listener", "bind_sockets"]
 MAX_HANDSHAKES = 64
 _EVICT_AFTER = 1.0
 _log = logging.getLogger("softmrc")
+_SAY_SECONDS, _SAY_MOST = 60.0, 5
 
 
 class _Guest:
@@ -62,6 +63,7 @@ class Listener:
         self._servers: list[asyncio.Server] = []
         self._guests: dict[int, _Guest] = {}
         self._refused: deque[tuple[str, str]] = deque(maxlen=64)
+        self._said_since, self._said, self._unsaid = float("-inf"), 0, 0
         self._closed = False
         self._port = int(sockets[0].getsockname()[1])
         self._addresses = tuple(str(s.getsockname()[0]) for s in sockets)
@@ -176,7 +178,20 @@ class Listener:
 
     def _note(self, exchange: TcpExchange, reason: str) -> None:
         self._refused.append((exchange.peer, reason))
-        _log.warning("%s: refused %s: %s", self._ep.name, exchange.peer, reason)
+        self._say_refused(exchange.peer, reason)
+
+    def _say_refused(self, peer: str, reason: str) -> None:
+        """Warn, a few times a minute at most: strangers must not be able to fill a log."""
+        now = time.monotonic()
+        if now - self._said_since >= _SAY_SECONDS:
+            if self._unsaid:
+                _log.warning("%s: refused %d more in the meantime", self._ep.name, self._unsaid)
+            self._said_since, self._said, self._unsaid = now, 0, 0
+        if self._said >= _SAY_MOST:
+            self._unsaid += 1
+            return
+        self._said += 1
+        _log.warning("%s: refused %s: %s", self._ep.name, peer, reason)
 
     def __enter__(self) -> Listener:
         """Enter: nothing to do."""

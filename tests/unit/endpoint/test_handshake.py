@@ -322,3 +322,15 @@ def test_constant_time_compare_is_used() -> None:
     source = Path(handshake.__file__).read_text()
     assert source.count("compare_digest") == 2
     assert not re.search(r"mac\w*\s*[!=]=", source)
+
+
+def test_strangers_cannot_fill_a_log(open_endpoint: Opener, caplog: pytest.LogCaptureFixture) -> None:
+    listener = open_endpoint("127.0.0.1").listen("127.0.0.1", 0)
+    for _ in range(40):
+        with socket.create_connection(("127.0.0.1", listener.port), 5) as stranger:
+            stranger.sendall(b"\xff" * 64)
+            stranger.settimeout(5)
+            while stranger.recv(4096):
+                pass
+    assert len(listener.refused) == 40
+    assert len([r for r in caplog.records if "refused" in r.getMessage()]) == 5
