@@ -186,10 +186,12 @@ class Lanes:
     def close(self, state: GroupState) -> None:
         """Free the lanes of a group; the runner must have no work for them. Their peers are told nothing."""
         for lane in self._lanes.pop(state.key, ()):
-            if lane.number >= 0:
-                self.runner.close_lane(lane.number)
-            else:
-                self.runner.close_lane_memory(lane.memory)
+            # Another thread may be closing the mesh: its runner has freed everything then.
+            with contextlib.suppress(OSError):
+                if lane.number >= 0:
+                    self.runner.close_lane(lane.number)
+                else:
+                    self.runner.close_lane_memory(lane.memory)
             conn = self._peers.all().get(lane.rank)
             if conn is not None:
                 conn.companions.discard(lane.qp)
@@ -279,6 +281,7 @@ class Lanes:
 
     def forget(self) -> None:
         """Close what is left and the runner, whatever fails."""
+        self._released.clear()
         for key in list(self._lanes):
             for lane in self._lanes.pop(key):
                 with contextlib.suppress(MrcError, OSError, ValueError):
