@@ -8,7 +8,7 @@ import re
 import signal
 import time
 
-from softmrc.errors import MrcError
+from softmrc.errors import MrcError, UsageError
 from softmrc.lab.ledger import forget
 from softmrc.lab.state import LabState, Process, file_of, known, locked
 from softmrc.netns.enter import delete, end_processes, names
@@ -28,7 +28,7 @@ def end_lab(name: str) -> list[str]:
     """Remove the lab of that name, whatever is left of it, and say which namespaces there were. Idempotent.
 
     Raises:
-        UsageError: another process is changing it.
+        UsageError: another process is changing it, or it is another user's.
     """
     with locked(name):
         try:
@@ -37,7 +37,12 @@ def end_lab(name: str) -> list[str]:
             for kind in ("json", "fabric.json", "fabric.denied.json"):
                 file_of(name, kind).unlink(missing_ok=True)
             state = None
-        return remove_lab(name, state)
+        there = remove_lab(name, state)
+        if left := leftovers(name):
+            raise UsageError(
+                f"lab {name} is another user's: {len(left)} of its namespaces are still there; remove it as who made it"
+            )
+        return there
 
 
 def sweep() -> list[str]:
