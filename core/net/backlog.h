@@ -18,6 +18,7 @@ class Backlog {
   // Queues of devices and shapers commonly hold half a megabyte; what they drop is loss that nobody can tell
   // from a path's.
   static constexpr int64_t kMostBytes = 384 * 1024;
+  static constexpr int64_t kMostRate = 100'000'000'000;  // bytes a second
   static constexpr int64_t kMinBytes = 24 * 1024;  // whatever the rate: two full packets and what they cost
   static constexpr int64_t kRunBytes = 64 * 1024;
   static constexpr base::Duration kLookAgain = base::Duration::millis(2);   // the rate may be wrong
@@ -30,7 +31,7 @@ class Backlog {
     // Only a queue that never ran empty shows what the link carries. One that did had too little to do, or a
     // bucket of tokens passed it at once: the rate is tried upwards, and measured again.
     if (waiting == 0) {
-      if (sent_since_) rate_ += rate_ / 8;
+      if (sent_since_) rate_ = std::min(rate_ + rate_ / 8, kMostRate);
       if (held_) target_ns_ = std::min(target_ns_ + target_ns_ / 4, kMostNs);
       left_ = 0;
       span_ = {};

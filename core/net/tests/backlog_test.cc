@@ -83,3 +83,17 @@ TEST_CASE("a trickle is never held back") {
   for (int i = 0; i < 100; ++i) link.turn(0);
   for (int i = 0; i < 1'000; ++i) CHECK_EQ(link.turn(500), 500);
 }
+
+TEST_CASE("a link whose queue is always found empty grows to the most a rate can be, and no further") {
+  Link link(12'500'000);
+  link.run(5'000, 256 * 1024);
+  Instant now = link.now;
+  for (int i = 0; i < 2'000; ++i) {
+    now = now + Duration::millis(10);
+    link.backlog.after_send(now, 1'000);
+    now = now + Duration::millis(10);
+    link.backlog.before_send(now, 0);
+    CHECK(link.backlog.room() > 0);
+  }
+  CHECK_EQ(link.backlog.bytes_per_second(), Backlog::kMostRate);
+}
