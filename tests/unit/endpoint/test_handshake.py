@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import socket
 import struct
@@ -325,6 +326,7 @@ def test_constant_time_compare_is_used() -> None:
 
 
 def test_strangers_cannot_fill_a_log(open_endpoint: Opener, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger="softmrc")  # commands under test quiet it
     listener = open_endpoint("127.0.0.1").listen("127.0.0.1", 0)
     for _ in range(40):
         with socket.create_connection(("127.0.0.1", listener.port), 5) as stranger:
