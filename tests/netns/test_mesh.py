@@ -56,6 +56,8 @@ def hosts() -> Iterator[list[Namespace]]:
             space.address("docker0", "172.17.0.1/16")
             space.up("docker0")
             space.route("default", dev="mgmt")
+        # The kernel takes up to a second to say that a new link runs; until then ranks have no address.
+        time.sleep(1.2)
         yield [one, other]
 
 
