@@ -166,6 +166,8 @@ void Driver::Impl::absorb(const Ready& ready, int n) {
     } else if (tag == UINT32_MAX) {
       uint64_t count = 0;
       [[maybe_unused]] const ssize_t got = ::read(wake_fd.get(), &count, sizeof count);
+      // The end is meant for every thread that sleeps here, the I/O thread and a helper.
+      if (stop.load()) wake();
     } else if (links.drain()) {
       const std::lock_guard lock(mutex);
       check_links(monotonic_now());
@@ -182,6 +184,7 @@ void Driver::Impl::die(const std::string& what) {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(event_fd.get(), &one, sizeof one);
   stop = true;
+  wake();
   baton.stop();
 }
 

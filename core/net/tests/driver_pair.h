@@ -18,8 +18,8 @@
 namespace mrc::net {
 
 struct End {
-  std::unique_ptr<Driver> driver;
   std::vector<uint8_t> memory;
+  std::unique_ptr<Driver> driver;  // gone before the memory it writes into
   uint32_t pd = 0, cq = 0, qpn = 0, psn = 0;
   engine::MrInfo mr;
   [[nodiscard]] uint64_t base() { return reinterpret_cast<uint64_t>(memory.data()); }
