@@ -48,6 +48,7 @@ void read_loop(DictReader& r, net::DriverConfig& c) {
     throw nb::value_error("driver: batching is 'auto', 'gso' or 'mmsg'");
   c.progress = progress == "caller" ? net::Progress::caller : net::Progress::thread;
   c.batching = batching == "mmsg" ? net::Batching::single : net::Batching::runs;
+  r.read("cpus", c.cpus);
   uint32_t spin_us = 0;
   if (!r.read("spin_us", spin_us)) return;
   if (spin_us > 1'000'000) throw nb::value_error("driver: spin_us is 0 to 1000000");

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "net/cpus.h"
 #include "net/driver_impl.h"
 
 namespace mrc::net {
@@ -111,7 +112,11 @@ base::Result<std::unique_ptr<Driver>> Driver::open(const DriverConfig& config, s
   std::unique_ptr<Driver> d(new Driver);
   d->impl_ = std::make_unique<Impl>(config);
   if (const int e = d->impl_->open(why); e != 0) return R::error(e);
-  if (config.progress == Progress::caller) return d;
+  if (config.progress == Progress::caller) {
+    if (config.cpus.empty()) return d;
+    why = "this driver has no thread of its own to keep on CPUs: whoever calls progress() is the one";
+    return R::error(EINVAL);
+  }
   try {
     d->impl_->thread = std::thread([m = d->impl_.get()] { m->run(); });
   } catch (const std::system_error& e) {
@@ -119,6 +124,7 @@ base::Result<std::unique_ptr<Driver>> Driver::open(const DriverConfig& config, s
           "; raise the limit of processes (ulimit -u)";
     return R::error(EAGAIN);
   }
+  if (const int e = keep_on(d->impl_->thread, config.cpus, why); e != 0) return R::error(e);
   return d;
 }
 

@@ -48,6 +48,9 @@ struct DriverConfig {
   Progress progress = Progress::thread;
   Batching batching = Batching::runs;
   base::Duration spin = base::Duration::micros(50);  // looking for more before sleeping
+  // Where the I/O thread is kept; empty: wherever the system puts it. Not for Progress::caller, whose thread
+  // is its owner's.
+  std::vector<uint32_t> cpus;
 };
 struct DriverStats {
   uint64_t rx_datagrams = 0, tx_datagrams = 0, rx_bytes = 0, tx_bytes = 0, local_rx_drops = 0,
