@@ -88,6 +88,7 @@ void read_rtr_part(DictReader& r, engine::QpAttr& a) {
   r.read("max_wimm_dest", a.max_wimm_dest);
   r.read("cap", a.cap);
   r.read("trimming", a.trimming);
+  r.read("icrc", a.icrc);
   r.read("sack_bytes", a.sack_bytes);
   r.read("extra_sacks", a.extra_sacks);
   r.read("sack_timer_ns", a.sack_timer);
@@ -221,6 +222,7 @@ nb::dict to_dict(const engine::QpAttr& a) {
   put(d, "max_wimm_dest", a.max_wimm_dest);
   put(d, "cap", a.cap);
   put(d, "trimming", a.trimming);
+  put(d, "icrc", a.icrc);
   put(d, "sack_bytes", a.sack_bytes);
   put(d, "extra_sacks", a.extra_sacks);
   put(d, "sack_timer_ns", a.sack_timer);

@@ -44,6 +44,8 @@ struct Endpoint::Impl {
   void push_event(const Event& e);
   void receive_trimmed(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes, bool lasthop);
   void receive(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes);
+  // The packet says that its iCRC was left off, and is for a QP whose ends agreed to that.
+  bool is_unsealed(const wire::DatagramMeta& meta, base::ByteView bytes) const;
   void drop(wire::DropReason reason) { ++stats.drops[static_cast<size_t>(reason)]; }
   void start_reverse_probe(Instant now, Qp& qp);
   void count_tx(const Transmit& t);

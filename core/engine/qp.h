@@ -104,6 +104,8 @@ class Qp final : private reliability::Placement {
   [[nodiscard]] ev::EvTable* table() { return table_.get(); }
   [[nodiscard]] const ev::EvTable* table() const { return table_.get(); }
   [[nodiscard]] Status error_cause() const { return error_cause_; }
+  // False: the ends agreed to leave the iCRC off.
+  [[nodiscard]] bool sealed() const { return attr_.icrc.value_or(true); }
   [[nodiscard]] const std::vector<PeerPort>& peer_ports() const { return peers_; }
   [[nodiscard]] uint32_t usable_ports() const { return usable_ports_; }
 

@@ -62,6 +62,7 @@ void Qp::merge(const QpAttr& a) {
   take(attr_.max_wimm_dest, a.max_wimm_dest);
   take(attr_.cap, a.cap);
   take(attr_.trimming, a.trimming);
+  take(attr_.icrc, a.icrc);
   take(attr_.sack_bytes, a.sack_bytes);
   take(attr_.extra_sacks, a.extra_sacks);
   take(attr_.sack_timer, a.sack_timer);
@@ -136,6 +137,7 @@ Errno Qp::modify(Instant now, const QpAttr& a) {
     if (state_ != QpState::err) enter_error(now, Status::flush_error, 0);
     return 0;
   }
+  if (want == QpState::rts && a.icrc) return EINVAL;  // packets may have arrived already
   const QpAttr saved = attr_;
   merge(a);
   Errno e = EINVAL;
@@ -330,9 +332,9 @@ Errno Qp::modify_live(Instant now, const QpAttr& a) {
   const bool other = rest.access_flags || rest.ev_set || rest.ev_count || rest.ev_table || rest.ev_policy ||
                      rest.ev_run || rest.cc_algorithm || rest.cc_config || rest.ev_profile_id ||
                      rest.cc_profile_id || rest.dest_qpn || rest.rq_psn || rest.path_mtu || rest.peer_ports ||
-                     rest.max_wimm_dest || rest.cap || rest.trimming || rest.sack_bytes || rest.extra_sacks ||
-                     rest.sack_timer || rest.rq_empty_grace || rest.sq_psn || rest.timeout ||
-                     rest.linear_cnt || rest.exp_cnt || rest.max_wimm || rest.hold_time ||
+                     rest.max_wimm_dest || rest.cap || rest.trimming || rest.icrc || rest.sack_bytes ||
+                     rest.extra_sacks || rest.sack_timer || rest.rq_empty_grace || rest.sq_psn ||
+                     rest.timeout || rest.linear_cnt || rest.exp_cnt || rest.max_wimm || rest.hold_time ||
                      rest.min_ack_timeout || rest.reorder_min_time || rest.base_rtt || rest.max_cwnd ||
                      rest.delay_mark || rest.fixed_reverse_ev || rest.reverse_probe_min || rest.fast_loss;
   if (other) return EINVAL;

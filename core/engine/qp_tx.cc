@@ -56,6 +56,7 @@ void Qp::fill(const wire::Packet& p, ev::PathId path, uint8_t dscp, uint8_t ecn,
   out.meta.port = path.port;
   out.tag = path.tag;
   out.qpn = qpn_;
+  out.icrc = sealed();
   out.head_len = static_cast<uint32_t>(wire::emit_headers(p, head.data()));
 }
 

@@ -115,6 +115,10 @@ struct QpAttr {
   std::optional<uint16_t> max_wimm_dest;
   std::optional<uint32_t> cap;  // QP_CAP bits: trim nack unsupported 1, dynamic mpr 2, svc time unsupported 4
   std::optional<bool> trimming;  // fabric trims and the peer NACKs trims: use TRIMMABLE classes
+  // False: packets leave with 0 in the place of the iCRC, and those that arrive so are taken unchecked. Only
+  // when both ends agreed beforehand: one that did not drops them. INIT or RTR, and never changed after;
+  // absent: on.
+  std::optional<bool> icrc;
   // Several SACKs for one trigger when many packets are out of order (6.5); absent: yes, as software can
   // afford it.
   std::optional<bool> extra_sacks;
@@ -175,6 +179,7 @@ struct Transmit {
   uint32_t payload_len = 0;
   uint8_t pad = 0;
   bool is_data = false, rtx = false;
+  bool icrc = true;           // false: the place of the iCRC holds 0
   uint32_t qpn = 0, psn = 0;  // psn: of data
 };
 
