@@ -26,6 +26,7 @@ from softmrc.collectives.neighbours import locality, meet_neighbours
 from softmrc.collectives.obituary import GONE, Obituary
 from softmrc.collectives.opening import hold_time_of, open_endpoint, say_once
 from softmrc.collectives.p2p import P2P
+from softmrc.collectives.parting import Parting
 from softmrc.collectives.peers import Peers
 from softmrc.collectives.resent import Resent
 from softmrc.collectives.ridden import Ridden
@@ -137,6 +138,7 @@ class Life:
             on_verdict=self._on_verdict,
         )
         self.farewell = Farewell(ep.hub, self.peers, self.obituary.on_leave, self._needs)
+        self.parting = Parting(self.peers, self.rank, self.obituary.known)
         self._roll = RollCall(self.peers)
         self.neighbours = meet_neighbours(
             ep.hub, cards, self.rank, roster.token, max(0.1, end - time.monotonic())

@@ -30,10 +30,11 @@ def create(options: Any, backend_options: object) -> MrcProcessGroup:
     ranks = list(options.global_ranks_in_group)
     rank, name = options.group_rank, str(options.group_id)
     try:
-        world = _common_world() if ranks else None
+        default = not ranks
+        world = None if default else _common_world()
         if world is None:
             ranks = list(range(options.group_size))
-            world = World.open(options.store, rank, len(ranks), timeout.total_seconds())
+            world = World.open(options.store, rank, len(ranks), timeout.total_seconds(), default)
         member = world.join(name, ranks, rank, timeout.total_seconds())
     except Exception as error:
         raise torch_error(error) from error.__cause__

@@ -16,11 +16,14 @@ from typing import Any
 from softmrc.collectives import Group, Mesh
 from softmrc.collectives.forked import keep_for_ever
 from softmrc.errors import UsageError
+from softmrc.torch_backend import release
 from softmrc.torch_backend.meeting import meet
 from softmrc.torch_backend.store import TorchStore
 
 __all__ = ["Member", "World", "current"]
 
+_PART_SECONDS = 1.0
+"""How long the other ranks' last group waits for rank 0 to give its store back."""
 _lock = threading.Lock()
 _worlds: list[World] = []
 
@@ -34,11 +37,13 @@ class World:
     members: list[Member] = field(default_factory=list)
     names: Counter[str] = field(default_factory=Counter)
     pid: int = field(default_factory=os.getpid)
+    place: tuple[str, int] | None = None
+    """Where the store is served that ends with this mesh; None: it does not."""
     inherited: bool = False
     """This process is a fork of the one that opened it."""
 
     @classmethod
-    def open(cls, store: Any, rank: int, size: int, timeout: float) -> World:
+    def open(cls, store: Any, rank: int, size: int, timeout: float, default: bool) -> World:
         """Meet the other ranks in torch's store and connect to them.
 
         Args:
@@ -46,6 +51,7 @@ class World:
             rank: of this process.
             size: number of ranks.
             timeout: seconds for all of it.
+            default: it is torch's default group that is made.
 
         Raises:
             PeerError: a rank did not come, or could not be reached; the text names it.
@@ -53,7 +59,8 @@ class World:
         shared = TorchStore(store)
         meeting = meet(shared, "softmrc", rank, size, timeout)
         mesh = Mesh(shared, rank, size, timeout=timeout, name=f"softmrc/{meeting}")
-        world = cls(mesh, size)
+        release.forget_kept()
+        world = cls(mesh, size, place=release.place_of(store) if default else None)
         with _lock:
             _worlds.append(world)
         return world
@@ -87,6 +94,11 @@ class World:
                 _worlds.remove(self)
             return last
 
+    def part(self, patience: float) -> None:
+        """Let go of the store that rank 0 serves, in an order in which all can come back."""
+        if self.place is not None and not self.mesh.closed:
+            release.part(self, self.mesh.parting, self.place, self.mesh.rank, patience)
+
 
 @dataclass(eq=False)
 class Member:
@@ -114,6 +126,8 @@ class Member:
         if self.world.inherited:
             return
         last = self.world.drop(self)
+        if last:
+            self.world.part(_PART_SECONDS)
         self.group.close()
         if last:
             self.world.mesh.close()
@@ -124,6 +138,8 @@ class Member:
             return
         last = self.world.drop(self)
         self.group.abort(why)
+        if last:
+            self.world.part(0.0)
         if last:
             self.world.mesh.abort(why)
 
