@@ -28,10 +28,12 @@ class Backlog {
   [[nodiscard]] bool worth_asking() const { return waiting_ > 0 || sent_since_; }
   // The kernel says that so many bytes wait, and nothing was sent since it was last told by after_send().
   void before_send(base::Instant now, int64_t waiting) {
-    // Only a queue that never ran empty shows what the link carries. One that did had too little to do, or a
-    // bucket of tokens passed it at once: the rate is tried upwards, and measured again.
+    // Only a queue that never ran empty shows what the link carries. One that was empty sooner than it should
+    // have been shows that it carries more, or that a bucket of tokens passed it at once: the rate is tried
+    // upwards, and measured again. One that was left alone for longer shows nothing.
     if (waiting == 0) {
-      if (sent_since_) rate_ = std::min(rate_ + rate_ / 8, kMostRate);
+      if (sent_since_ && rate_ > 0 && now - told_at_ < time_of(handed_))
+        rate_ = std::min(rate_ + std::max<int64_t>(rate_ / 8, 1), kMostRate);
       if (held_) target_ns_ = std::min(target_ns_ + target_ns_ / 4, kMostNs);
       left_ = 0;
       span_ = {};
@@ -39,14 +41,16 @@ class Backlog {
       left_ += told_ - waiting;
       span_ = span_ + (now - told_at_);
       if (span_ >= kShortest) measure();
-      told_ = waiting;
+      told_ = handed_ = waiting;
       told_at_ = now;
     }
     waiting_ = waiting;
     sent_since_ = waiting > 0;
     held_ = room() == 0;
   }
-  void after_send(base::Instant now, int64_t waiting) {
+  // So many bytes were handed down, and so many wait now.
+  void after_send(base::Instant now, int64_t sent, int64_t waiting) {
+    handed_ = waiting_ + sent;
     waiting_ = told_ = waiting;
     told_at_ = now;
     sent_since_ = true;
@@ -61,13 +65,17 @@ class Backlog {
   [[nodiscard]] base::Instant retry_at(base::Instant now) const {
     if (rate_ == 0) return now;
     const int64_t over = waiting_ - limit() + std::min(limit() / 2, kRunBytes);
-    return now + std::min(base::Duration{std::max<int64_t>(over, 1) * 1'000'000'000 / rate_}, kLookAgain);
+    return now + std::min(time_of(std::max<int64_t>(over, 1)), kLookAgain);
   }
   [[nodiscard]] int64_t bytes_per_second() const { return rate_; }
 
  private:
   [[nodiscard]] int64_t limit() const {
     return std::clamp(rate_ / 1'000'000 * (target_ns_ / 1000), kMinBytes, kMostBytes);
+  }
+
+  [[nodiscard]] base::Duration time_of(int64_t bytes) const {
+    return base::Duration{bytes * 1'000'000'000 / rate_};
   }
 
   void measure() {
@@ -80,7 +88,8 @@ class Backlog {
 
   int64_t target_ns_ = kTargetNs;
   int64_t waiting_ = 0, told_ = 0, rate_ = 0;
-  int64_t left_ = 0;  // bytes that left while the queue had some, and for how long it was watched
+  int64_t handed_ = 0;  // what waited when the last bytes had been handed down, had none left meanwhile
+  int64_t left_ = 0;    // bytes that left while the queue had some, and for how long it was watched
   base::Duration span_{};
   base::Instant told_at_{};
   bool sent_since_ = false, held_ = false;  // held_: it was told to come back

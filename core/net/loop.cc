@@ -354,7 +354,8 @@ bool Driver::Impl::transmit(Instant now) {
   more |= (full & ~held_back) != 0;
   tx.send();
   for (size_t i = 0; i < planes.size(); ++i) {
-    if (filled[i + 1] > 0) backlogs[i].after_send(now, planes[i].waiting());
+    if (filled[i + 1] > 0)
+      backlogs[i].after_send(now, static_cast<int64_t>(filled[i + 1]), planes[i].waiting());
   }
   for (TxBatch::Slot& s : tx.slots()) {
     if (outcome_of(s.error) == SendOutcome::would_block) {

@@ -30,7 +30,7 @@ struct Link {
     if (sent == 0) return 0;
     waiting += sent;
     longest = std::max(longest, waiting);
-    backlog.after_send(now, waiting);
+    backlog.after_send(now, sent, waiting);
     return sent;
   }
   void run(int turns, int64_t most) {
@@ -73,7 +73,7 @@ TEST_CASE("a link that takes everything at once is not limited") {
     now = now + Duration::micros(50);
     if (b.worth_asking()) b.before_send(now, 0);
     CHECK_EQ(b.room(), INT64_MAX);
-    b.after_send(now, 0);
+    b.after_send(now, 64 * 1024, 0);
   }
 }
 
@@ -84,14 +84,28 @@ TEST_CASE("a trickle is never held back") {
   for (int i = 0; i < 1'000; ++i) CHECK_EQ(link.turn(500), 500);
 }
 
-TEST_CASE("a link whose queue is always found empty grows to the most a rate can be, and no further") {
+TEST_CASE("a sender that pauses learns nothing from a queue that had all the time to run empty") {
+  Link link(12'500'000);
+  link.run(5'000, 256 * 1024);
+  const int64_t before = link.backlog.bytes_per_second();
+  for (int burst = 0; burst < 200; ++burst) {
+    link.run(20, 256 * 1024);
+    link.run(200, 0);
+  }
+  CHECK(link.backlog.bytes_per_second() < before * 5 / 4);
+  link.run(2'000, 256 * 1024);
+  CHECK(link.longest <= 64 * 1024);
+}
+
+TEST_CASE(
+    "a link whose queue is always found empty at once grows to the most a rate can be, and no further") {
   Link link(12'500'000);
   link.run(5'000, 256 * 1024);
   Instant now = link.now;
   for (int i = 0; i < 2'000; ++i) {
-    now = now + Duration::millis(10);
-    link.backlog.after_send(now, 1'000);
-    now = now + Duration::millis(10);
+    now = now + Duration::micros(1);
+    link.backlog.after_send(now, 1'000'000, 1'000);
+    now = now + Duration::micros(1);
     link.backlog.before_send(now, 0);
     CHECK(link.backlog.room() > 0);
   }
