@@ -12,8 +12,9 @@
 
 namespace mrc::coll {
 
-// Where the message of a RECV is; noted: in its sender's memory, to be read from there.
-enum class At : uint8_t { nowhere, slot, parked, noted, in_place };
+// Where the message of a RECV is; noted: in its sender's memory, to be combined from there; moving: there,
+// too, but being read to where it would have landed.
+enum class At : uint8_t { nowhere, slot, parked, noted, moving, in_place };
 
 struct StepRun {
   uint32_t waits = 0;  // dependencies that are not done

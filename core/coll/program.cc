@@ -9,7 +9,7 @@ namespace mrc::coll {
 namespace {
 
 bool in_message(const Step& s) { return s.kind == Kind::send || s.kind == Kind::recv; }
-bool reads_local(const Step& s) { return s.kind != Kind::recv; }
+bool reads_local(const Step& s) { return s.kind != Kind::recv || combines_long(s); }
 bool writes_local(const Step& s) { return s.kind != Kind::send; }
 // Combines elements, so that offsets and lengths must be whole ones.
 bool computes(const Step& s) {
@@ -80,8 +80,8 @@ bool Program::check_step(const ProgramSpec& spec, uint32_t i, std::string& why) 
     if ((s.flags & kEager) != 0 && s.bytes > kEagerMax) return no("an eager message has at most 16384 bytes");
     if (s.bytes > kMessageMax) return no("a message has at most 1 GiB");
     if (s.bytes == 0 && (s.flags & kEager) == 0) return no("a message without bytes has to be eager");
-    if ((s.flags & kReduce) != 0 && (s.flags & kEager) == 0)
-      return no("only eager messages are combined on arrival");
+    if (combines_long(s) && (s.src_buf != Buf::scratch || s.dst_buf == Buf::scratch))
+      return no("a long message lands in the scratch, and is combined elsewhere");
   }
   if (s.dst_buf == Buf::input && !(s.kind == Kind::send && (s.flags & kEager) != 0) && s.bytes != 0)
     return no("the input is not written to");
@@ -114,7 +114,7 @@ void Program::cover(const Step& s) {
   if (writes_local(s) && s.bytes > 0) {
     extent_[dst] = std::max(extent_[dst], s.dst + s.bytes);
     written_[dst] = true;
-    if (s.kind == Kind::recv && !eager) remote_[dst] = true;
+    if (s.kind == Kind::recv && !eager) remote_[combines_long(s) ? src : dst] = true;
   }
 }
 

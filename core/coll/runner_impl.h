@@ -45,6 +45,7 @@ struct Runner::Impl {
   void arrive(Group& g, Job& j, Lane& l, const Lane::Arrival& m, At at);
   void park_some(Group& g, Lane& l);
   void complete_noted(Lane& l);
+  void move(Job& j, uint32_t step);
   // False: the note leads outside what peers may write to.
   bool take_note(Job& j, const Lane& l, uint32_t step, const Lane::Arrival& m);
 
@@ -71,6 +72,7 @@ struct Runner::Impl {
   void work_on(Job& j, uint64_t& budget);
   void free_message(Job& j, uint32_t step);
   bool pull(Job& j, uint32_t step, uint64_t from, uint64_t bytes);
+  bool read_peer(Lane& l, const Job::Pull& p, uint64_t from, uint8_t* to, uint64_t bytes, bool last);
   void compute(Job& j, const Step& s, const StepRun& r, uint64_t from, uint64_t bytes);
 
   std::unique_ptr<Reach> reach;
@@ -92,6 +94,7 @@ struct Runner::Impl {
   std::vector<uint32_t> broken;                         // groups
   std::vector<std::pair<uint32_t, uint32_t>> complete;  // group, number of jobs without a step left
   ScratchPool scratch;
+  std::vector<uint8_t> hot;  // what is read to be combined at once
   RunnerStats stats;
 };
 

@@ -200,9 +200,11 @@ void Runner::Impl::arrive(Group& g, Job& j, Lane& l, const Lane::Arrival& m, At 
       r.at = at;
       if (at != At::noted) r.where = m.slot;
       if (at != At::in_place) l.owner[m.slot] = {j.number, step};
-      // What is noted is read at once, as it would have been written at once.
-      if (at == At::noted) queue(j, step);
-      if (at != At::noted && r.waits == 0) ready(j, step);
+      if (at == At::noted && !combines_long(s)) {
+        move(j, step);
+      } else if (r.waits == 0) {
+        ready(j, step);
+      }
       return settle(j);
     }
     why.ours = s.bytes;
@@ -213,6 +215,12 @@ void Runner::Impl::arrive(Group& g, Job& j, Lane& l, const Lane::Arrival& m, At 
   }
   if (at != At::in_place) l.in.release(m.slot);
   fail_group(g, std::move(why));
+}
+
+// What is noted is read at once, as it would have been written at once.
+void Runner::Impl::move(Job& j, uint32_t step) {
+  j.steps[step].at = At::moving;
+  queue(j, step);
 }
 
 bool Runner::Impl::take_note(Job& j, const Lane& l, uint32_t step, const Lane::Arrival& m) {
@@ -235,6 +243,10 @@ void Runner::Impl::park_some(Group& g, Lane& l) {
     Job* j = g.find(owner.job);
     if (j == nullptr || owner.step >= j->steps.size()) return;
     StepRun& r = j->steps[owner.step];
+    if (r.at == At::noted && j->pulls[r.where].slot == slot && r.waits != 0) {
+      ++stats.parked;
+      return move(*j, owner.step);
+    }
     if (r.at != At::slot || r.where != slot || r.waits == 0) return;  // about to be used
     const uint64_t bytes = j->program->steps()[owner.step].bytes;
     auto copy = std::make_unique<uint8_t[]>(bytes);

@@ -7,6 +7,10 @@
 
 namespace mrc::coll {
 
+namespace {
+constexpr uint64_t kHot = 64 * 1024;  // whole elements of every type
+}  // namespace
+
 void Runner::Impl::settle(Job& j) {
   while (!j.fresh.empty()) {
     const uint32_t step = j.fresh.back();
@@ -29,8 +33,8 @@ void Runner::Impl::ready(Job& j, uint32_t step) {
       if (Lane* l = lane_of(j, j.program->peers()[j.program->peer_index(step)]); l != nullptr) mark(*l);
       return;
     case Kind::recv:
-      if (r.at == At::nowhere || r.at == At::noted) return;
-      return r.at == At::in_place ? step_done(j, step) : queue(j, step);
+      if (r.at == At::nowhere || r.at == At::moving) return;
+      return r.at == At::in_place && !combines_long(s) ? step_done(j, step) : queue(j, step);
     default:
       return queue(j, step);
   }
@@ -69,7 +73,7 @@ void Runner::Impl::work_on(Job& j, uint64_t& budget) {
     const Step& s = j.program->steps()[step];
     StepRun& r = j.steps[step];
     const uint64_t piece = std::min(s.bytes - j.cursor, std::max(budget / kLine * kLine, kLine));
-    if (r.at == At::noted) {
+    if (r.at == At::noted || r.at == At::moving) {
       if (!pull(j, step, j.cursor, piece)) return;
     } else if (piece > 0) {
       compute(j, s, r, j.cursor, piece);
@@ -79,9 +83,13 @@ void Runner::Impl::work_on(Job& j, uint64_t& budget) {
     if (j.cursor < s.bytes) return;
     j.cursor = 0;
     j.work.pop_front();
-    const bool pulled = r.at == At::noted;
+    const bool moved = r.at == At::moving;
     free_message(j, step);
-    if (!pulled || r.waits == 0) step_done(j, step);
+    if (!moved) {
+      step_done(j, step);
+    } else if (r.waits == 0) {
+      ready(j, step);
+    }
     settle(j);
   }
 }
@@ -90,37 +98,52 @@ void Runner::Impl::work_on(Job& j, uint64_t& budget) {
 void Runner::Impl::free_message(Job& j, uint32_t step) {
   StepRun& r = j.steps[step];
   if (r.at == At::parked) j.parked[r.where].reset();
-  if (r.at != At::slot && r.at != At::noted) return;
+  const bool pulled = r.at == At::noted || r.at == At::moving;
+  if (r.at != At::slot && !pulled) return;
   Lane* l = lane_of(j, j.program->peers()[j.program->peer_index(step)]);
   if (l == nullptr) return;
   l->in.release(r.at == At::slot ? r.where : j.pulls[r.where].slot);
-  if (r.at == At::noted) {
+  if (pulled) {
     l->owes_credit = true;  // its sender waits for that
     r.at = At::in_place;
   }
   mark(*l);
 }
 
-// Reads a piece of a message from its sender's memory. After the last one a look at the guard tells whether
-// all of it was what the sender meant: it is lowered before that memory is given to anything else, and no
-// other process has it.
+// A piece of a message that lies in its sender's memory: to where it would have landed, or in small parts, so
+// that they stay in the cache, into what it is combined with.
 bool Runner::Impl::pull(Job& j, uint32_t step, uint64_t from, uint64_t bytes) {
+  const Step& s = j.program->steps()[step];
   Lane* l = lane_of(j, j.program->peers()[j.program->peer_index(step)]);
   const Job::Pull& p = j.pulls[j.steps[step].where];
   if (l == nullptr || l->dead) return false;
-  int error = reach->read(l->remote.local_pid, p.from + from, p.to + from, bytes);
-  uint64_t token = 0;
-  if (error == 0 && from + bytes == j.program->steps()[step].bytes)
-    error = reach->read(l->remote.local_pid, l->remote.guard, &token, sizeof token);
-  else
-    token = l->remote.token;
-  if (error == 0 && token == l->remote.token) {
+  const bool last = from + bytes == s.bytes;
+  if (j.steps[step].at == At::moving) return read_peer(*l, p, from, p.to + from, bytes, last);
+  hot.resize(kHot);
+  for (uint64_t at = 0; at < bytes; at += kHot) {
+    const uint64_t part = std::min(kHot, bytes - at);
+    if (!read_peer(*l, p, from + at, hot.data(), part, last && at + part == bytes)) return false;
+    const DType t = j.program->dtype();
+    reduce(t, j.program->op(), j.at(s.dst_buf, s.dst + from + at), hot.data(), part / size_of(t));
+    stats.bytes_reduced += part;
+  }
+  return true;
+}
+
+// After the last piece a look at the guard tells whether all of the message was what the sender meant: it is
+// lowered before that memory is given to anything else, and no other process has it.
+bool Runner::Impl::read_peer(Lane& l, const Job::Pull& p, uint64_t from, uint8_t* to, uint64_t bytes,
+                             bool last) {
+  int error = reach->read(l.remote.local_pid, p.from + from, to, bytes);
+  uint64_t token = l.remote.token;
+  if (error == 0 && last) error = reach->read(l.remote.local_pid, l.remote.guard, &token, sizeof token);
+  if (error == 0 && token == l.remote.token) {
     stats.local_bytes += bytes;
     return true;
   }
   ++stats.local_refused;
   // Its memory is closed to us, as it would be to a WRITE.
-  fail_lane(*l, engine::Status::remote_access_error);
+  fail_lane(l, engine::Status::remote_access_error);
   return false;
 }
 

@@ -31,13 +31,14 @@ enum class Buf : uint8_t { input, output, scratch, count_ };
 
 // Flags of a step.
 inline constexpr uint8_t kEager = 1;   // through a slot of the lane, copied; no announcement
-inline constexpr uint8_t kReduce = 2;  // RECV: combined with what is there
+inline constexpr uint8_t kReduce = 2;  // RECV: combined with what is at `dst`
 inline constexpr uint8_t kPremul = 4;  // SCALE: by the factor of the job; without: divided by the ranks
 
 inline constexpr uint64_t kEagerMax = 16'384;
 inline constexpr uint64_t kMessageMax = uint64_t{1} << 30;
 
-// Offsets and lengths in bytes. SEND: `dst` is a place at the peer.
+// Offsets and lengths in bytes. SEND: `dst` is a place at the peer. RECV: what is not eager lands at `dst`,
+// or if it is to be combined at `src`, in the scratch memory, unless it can be combined from where it is.
 struct Step {
   Kind kind{};
   uint8_t flags = 0;
@@ -45,6 +46,11 @@ struct Step {
   uint32_t peer = 0;
   uint64_t src = 0, dst = 0, bytes = 0;
 };
+
+// A RECV that combines what does not come through a slot.
+constexpr bool combines_long(const Step& s) {
+  return s.kind == Kind::recv && (s.flags & kReduce) != 0 && (s.flags & kEager) == 0;
+}
 
 // Bytes of an element; 0 for a number that is no type.
 constexpr size_t size_of(DType t) {

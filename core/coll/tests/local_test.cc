@@ -68,6 +68,72 @@ TEST_CASE("what was begun over the network goes on in memory, many at once, also
   }
 }
 
+TEST_CASE(
+    "long messages are combined from their sender's memory, or from where they landed, to the same result") {
+  for (const bool near : {true, false}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      BenchConfig c;
+      c.local = near;
+      c.pair.seed = seed;
+      Bench b(c);
+      impair::Rule r;
+      r.drop_ppm = 30'000;
+      b.pair.line().add_rule(r);
+      meet(b);
+      std::vector<Data> data(6, Data(kInts));
+      for (Data& d : data) {
+        for (const uint32_t s : {0u, 1u})
+          REQUIRE(b.submit(s, folded(s, kInts * 4, 24'576), d.in[s], d.out[s]).ok());
+      }
+      REQUIRE(b.run(data.size()));
+      CHECK(b.all(JobState::done));
+      for (const Data& d : data) CHECK(d.right());
+      for (const uint32_t s : {0u, 1u}) {
+        CHECK_EQ(b.stats(s).bytes_reduced, data.size() * kInts * 2);
+        CHECK_EQ(b.stats(s).local_bytes, near ? data.size() * kInts * 4 : 0u);
+      }
+    }
+  }
+}
+
+TEST_CASE("what cannot be combined yet leaves the slots to others when they become few") {
+  Bench b(local());
+  meet(b);
+  Data large(24 * 40'000);
+  Data small(64);
+  const uint64_t bytes = large.in[0].size() * 4;
+  REQUIRE(b.submit(0, folded(0, bytes, bytes / 24), large.in[0], large.out[0]).ok());
+  REQUIRE(b.submit(0, exchange(0, 256), small.in[0], small.out[0]).ok());
+  for (int i = 0; i < 10; ++i) {
+    (void)b.side(0).runner->step(b.pair.side(0), b.pair.now());
+    b.pair.flush();
+    (void)b.pair.step();
+  }
+  // Its twelve notes are there, and wait for a copy that takes many steps; then comes another message.
+  REQUIRE(b.submit(1, folded(1, bytes, bytes / 24), large.in[1], large.out[1]).ok());
+  REQUIRE(b.submit(1, exchange(1, 256), small.in[1], small.out[1]).ok());
+  REQUIRE(b.run(2));
+  CHECK(b.all(JobState::done));
+  CHECK(large.right());
+  CHECK(small.right());
+  CHECK(b.stats(1).parked > 0);
+}
+
+TEST_CASE("a sender that gives up while it is combined is noticed as well") {
+  Bench b(local());
+  meet(b);
+  Data d;
+  REQUIRE(b.submit(0, folded(0, kInts * 4, 16384), d.in[0], d.out[0]).ok());
+  b.step();
+  for (int i = 0; i < 10; ++i) (void)b.pair.step();
+  CHECK_EQ(b.side(0).runner->abort(b.pair.side(0), b.pair.now(), b.side(0).group, "enough"), 0);
+  REQUIRE(b.submit(1, folded(1, kInts * 4, 16384), d.in[1], d.out[1]).ok());
+  REQUIRE(b.run(1));
+  REQUIRE(b.side(1).over.size() == 1);
+  CHECK(b.side(1).over[0].state == JobState::failed);
+  CHECK(b.side(1).over[0].failure->status == engine::Status::remote_access_error);
+}
+
 TEST_CASE("a host that forbids it has the network") {
   BenchConfig c = local();
   Bench b(c);

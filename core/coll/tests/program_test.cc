@@ -53,6 +53,33 @@ TEST_CASE("a legal program knows what it needs") {
   CHECK_EQ(p->traffic(), 128u);
 }
 
+TEST_CASE("a long message that is combined lands in the scratch and is written elsewhere") {
+  std::string why;
+  ProgramSpec s = good();
+  s.steps.pop_back();
+  s.deps.pop_back();
+  s.steps[1] = {Kind::recv, kReduce, Buf::scratch, Buf::output, 1, 0, 128, 64};
+  const auto p = Program::compile(s, why);
+  REQUIRE(p != nullptr);
+  CHECK_EQ(p->output_bytes(), 192u);
+  CHECK(p->remote(Buf::scratch));
+  CHECK(!p->remote(Buf::output));
+  CHECK(p->writes(Buf::output));
+  const auto not_with = [&s](auto change, const char* because) {
+    ProgramSpec other = s;
+    change(other.steps[1]);
+    return refused(other, because);
+  };
+  CHECK(not_with([](Step& r) { r.src_buf = Buf::output; }, "lands in the scratch"));
+  CHECK(not_with([](Step& r) { r.dst_buf = Buf::scratch; }, "combined elsewhere"));
+  CHECK(not_with([](Step& r) { r.src = 4; }, "reads beyond the scratch"));
+  CHECK(not_with([](Step& r) { r.dst = 130; }, "cuts an element"));
+  CHECK(not_with([](Step& r) { r.bytes = 0; }, "without bytes"));
+  s.dtype = static_cast<uint32_t>(DType::c64);
+  s.op = static_cast<uint32_t>(Op::max);
+  CHECK(refused(s, "no meaning"));
+}
+
 TEST_CASE("numbers that mean nothing are refused") {
   CHECK(refused_with([](ProgramSpec& s) { s.dtype = 15; }, "element type"));
   CHECK(refused_with([](ProgramSpec& s) { s.op = 8; }, "operator is unknown"));
@@ -78,7 +105,6 @@ TEST_CASE("memory beyond a buffer, offsets that wrap around and halves of elemen
   CHECK(refused_with([](ProgramSpec& s) { s.steps[0].bytes = 0; }, "without bytes"));
   CHECK(refused_with([](ProgramSpec& s) { s.steps[0].flags = kEager, s.steps[0].bytes = kEagerMax + 1; },
                      "16384"));
-  CHECK(refused_with([](ProgramSpec& s) { s.steps[1].flags = kReduce; }, "only eager"));
   CHECK(refused_with(
       [](ProgramSpec& s) { s.steps[2].dst_buf = Buf::scratch, s.steps[2].dst = 4, s.steps[2].bytes = 8; },
       "overlap"));

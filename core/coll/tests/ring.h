@@ -225,6 +225,26 @@ inline std::shared_ptr<const Program> halves(uint32_t rank, uint64_t bytes, uint
   return w.done();
 }
 
+// The same; what arrives is combined from where it is, once all of the own half has been copied.
+inline std::shared_ptr<const Program> folded(uint32_t rank, uint64_t bytes, uint64_t chunk) {
+  const uint32_t peer = 1 - rank;
+  const uint64_t half = bytes / 2, mine = rank * half, its = peer * half;
+  Writer w(DType::i32, Op::sum, half);
+  const uint32_t own = w.add({Kind::copy, 0, Buf::input, Buf::output, 0, mine, mine, half});
+  std::vector<uint32_t> sums;
+  for (uint64_t at = 0; at < half; at += chunk) {
+    const uint64_t n = std::min(chunk, half - at);
+    w.add({Kind::send, 0, Buf::input, Buf::scratch, peer, its + at, at, n});
+    sums.push_back(w.add({Kind::recv, kReduce, Buf::scratch, Buf::output, peer, at, mine + at, n}, {own}));
+  }
+  for (uint64_t at = 0; at < half; at += chunk) {
+    const uint64_t n = std::min(chunk, half - at);
+    w.add({Kind::send, 0, Buf::output, Buf::output, peer, mine + at, mine + at, n}, {sums[at / chunk]});
+    w.add({Kind::recv, 0, Buf::input, Buf::output, peer, 0, its + at, n});
+  }
+  return w.done();
+}
+
 inline std::vector<int32_t> numbers(uint32_t rank, size_t n) {
   std::vector<int32_t> v(n);
   for (size_t i = 0; i < n; ++i) v[i] = static_cast<int32_t>(i * 31 + rank * 1'000'003);
