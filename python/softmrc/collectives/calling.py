@@ -18,6 +18,7 @@ from softmrc.collectives.dtypes import Op
 from softmrc.collectives.mesh import Mesh
 from softmrc.collectives.mismatch import mismatch_text
 from softmrc.collectives.pieces import laid_out
+from softmrc.collectives.placement import Placement
 from softmrc.collectives.programs import Programs
 from softmrc.collectives.work import Work
 from softmrc.errors import PeerError, UsageError
@@ -59,8 +60,8 @@ class Caller:
         self.rank = members.index(mesh.rank)
         self.size = len(members)
         # What all ranks know, and not what this one found out: they must choose the same algorithms.
-        memories = {mesh.memories[rank] for rank in members}
-        self._programs = Programs(self.rank, self.size, len(memories) == 1 and "" not in memories)
+        placement = Placement.of([mesh.memories[rank] for rank in members])
+        self._programs = Programs(self.rank, placement)
         self._lock = threading.Lock()
         self._running: deque[Work] = deque()
         self._closed = False

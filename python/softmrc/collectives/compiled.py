@@ -14,6 +14,7 @@ from softmrc.collectives.algorithms import (
     doubling,
     exchange,
     halving,
+    hosts,
     meet,
     moves,
     owners,
@@ -23,6 +24,7 @@ from softmrc.collectives.algorithms import (
 from softmrc.collectives.calls import Call, Collective, pair_print
 from softmrc.collectives.dtypes import Op, dtype_named, op_for
 from softmrc.collectives.pieces import Piece, cut, laid_out, split
+from softmrc.collectives.placement import Placement
 from softmrc.collectives.plan import Plan
 from softmrc.collectives.program import EAGER_MAX, Program
 from softmrc.collectives.tuning import Tuning
@@ -33,17 +35,18 @@ _KEPT = 64
 
 
 @functools.lru_cache(_KEPT)
-def compiled(call: Call, rank: int, ranks: int, in_place: bool, table: Tuning) -> Program:
+def compiled(call: Call, rank: int, placement: Placement, in_place: bool, table: Tuning) -> Program:
     """The program of a call.
 
     Args:
         call: what, with how much.
         rank: of this process in the group.
-        ranks: of the group, at least 1.
+        placement: of all ranks of the group.
         in_place: input and output are the same memory (of this rank's piece, where the other is longer).
         table: which algorithm when.
     """
-    plan = Plan(rank, ranks, dtype_named(call.dtype), call.op, table, in_place)
+    ranks = len(placement.hosts)
+    plan = Plan(rank, ranks, dtype_named(call.dtype), call.op, table, in_place, placement)
     total = sum(call.sizes) if call.sizes else call.nbytes
     if total:
         _WRITERS[call.collective](plan, call)
@@ -58,7 +61,7 @@ def compiled_all_to_all(
 ) -> Program:
     """The program of an uneven all_to_all, by bytes to and from each rank."""
     ranks = len(outgoing)
-    plan = Plan(rank, ranks, dtype_named(call.dtype), call.op, table, False)
+    plan = Plan(rank, ranks, dtype_named(call.dtype), call.op, table, False, Placement.apart(ranks))
     pieces = laid_out(incoming)
     moves.direct_all_to_all(plan, laid_out(outgoing), pieces, [0] * ranks)
     prints = tuple(pair_print(call, rank, peer, outgoing, incoming) for peer in range(ranks))
@@ -94,6 +97,8 @@ def _all_reduce(plan: Plan, call: Call) -> None:
             doubling.doubling_all_reduce(plan, part)
     elif _direct(plan, nbytes, table.direct_max):
         owners.owners_all_reduce(plan, _even(plan, nbytes))
+    elif _by_host(plan):
+        hosts.hosts_all_reduce(plan, nbytes)
     elif _doubles(plan) and plan.ranks <= table.halving_ranks and nbytes <= table.halving_max:
         halving.halving_all_reduce(plan, nbytes)
     else:
@@ -181,6 +186,12 @@ def _doubles(plan: Plan) -> bool:
 def _direct(plan: Plan, nbytes: int, most: int) -> bool:
     """Whether each pair of ranks exchanges its pieces itself."""
     return plan.ranks == 2 or (plan.ranks <= plan.table.direct_ranks and nbytes <= most)
+
+
+def _by_host(plan: Plan) -> bool:
+    """Whether hosts have as many ranks each, and few enough for each pair to exchange its pieces itself."""
+    count, most = plan.placement.count, plan.table.direct_ranks
+    return plan.placement.even and max(count, plan.ranks // count) <= most
 
 
 def _even(plan: Plan, nbytes: int) -> list[Piece]:

@@ -2,7 +2,8 @@
 
 The oracle for algorithms, and the meaning of a program: what it accepts, a runner must run. Every interleaving that
 the seed picks is legal for a runner; payload of SENDs is read as late, and written as early or late, as a network
-may. Refuses programs that touch bytes out of bounds, whose SENDs and RECVs do not match, or that stand still.
+may, or stays where it is until it is combined, as among ranks that share memory. Refuses programs that touch bytes out
+of bounds, whose SENDs and RECVs do not match, or that stand still.
 `softmrc.collectives.races` says whether steps that touch the same bytes are ordered at all.
 """
 
@@ -47,8 +48,15 @@ class Memory:
 @dataclass(slots=True)
 class _Message:
     step: Step
+    index: int
     eager: bytes | None
     landed: bool = False
+    noted: bool = False
+    """Stays with its sender until the receiver combines it; the SEND is done then."""
+
+    @property
+    def is_there(self) -> bool:
+        return self.eager is not None or self.landed or self.noted
 
 
 @dataclass(slots=True)
@@ -64,6 +72,7 @@ class _Rank:
     dependents: dict[int, list[int]] = field(default_factory=dict)
     messages: dict[int, int] = field(default_factory=dict)  # step -> number among those to or from its peer
     next_send: dict[int, deque[int]] = field(default_factory=dict)
+    recvs: dict[int, list[int]] = field(default_factory=dict)  # by peer
 
 
 def interpret(
@@ -126,6 +135,8 @@ class _World:
                 numbers[key] = rank.messages[index] + 1
                 if step.kind == Kind.SEND:
                     rank.next_send.setdefault(step.peer, deque()).append(index)
+                else:
+                    rank.recvs.setdefault(step.peer, []).append(index)
         return rank
 
     def run(self) -> None:
@@ -166,7 +177,9 @@ class _World:
         if step.kind == Kind.RECV:
             lane = self.lanes.get((step.peer, rank), [])
             number = state.messages[index]
-            return len(lane) > number and (lane[number].eager is not None or lane[number].landed)
+            return len(lane) > number and lane[number].is_there
+        if step.kind == Kind.SEND and state.started[index]:
+            return not self.lanes[rank, step.peer][state.messages[index]].noted
         if step.kind == Kind.SEND and not state.started[index]:
             if state.next_send[step.peer][0] != index:
                 return False
@@ -217,14 +230,18 @@ class _World:
             state.next_send[step.peer].popleft()
             source = self._bytes(rank, step.src_buf, step.src_off, step)
             eager = bool(step.flags & Flag.EAGER)
-            lane.append(_Message(step, bytes(source) if eager else None))
+            lane.append(_Message(step, index, bytes(source) if eager else None))
             if eager:
                 self._done(rank, index)
             return
-        # The network delivers: the source is read now. Messages of a lane arrive in order.
+        # Messages of a lane arrive in order.
         number = state.messages[index]
-        if any(not message.landed and message.eager is None for message in lane[:number]):
+        if not all(message.is_there for message in lane[:number]):
             return
+        if self._combines(step.peer, rank, number) and self.chance.random() < 0.5:
+            lane[number].noted = True
+            return
+        # The network delivers: the source is read now.
         base = self.ranks[step.peer].program.bases
         offset = step.dst_off + (base[rank] if base and step.dst_buf == 1 else 0)
         self._bytes(step.peer, step.dst_buf, offset, step)[:] = self._bytes(
@@ -244,15 +261,30 @@ class _World:
         here = self._bytes(rank, step.dst_buf, step.dst_off, step)
         if message.eager is None:
             base = want.bases[step.peer] if want.bases and sent.dst_buf == 1 else 0
-            if (sent.dst_buf, sent.dst_off + base) != (step.dst_buf, step.dst_off):
+            combined = bool(step.flags & Flag.REDUCE)
+            landing = (step.src_buf, step.src_off) if combined else (step.dst_buf, step.dst_off)
+            if (sent.dst_buf, sent.dst_off + base) != landing:
                 raise BadProgram(
                     f"message {number} from rank {step.peer} to {rank} lands elsewhere: {_words(sent)}"
                 )
+            if message.noted:
+                landed = self._bytes(step.peer, sent.src_buf, sent.src_off, sent)
+                self._done(step.peer, message.index)
+            else:
+                landed = self._bytes(rank, *landing, step)
+            if combined:
+                here[:] = combine(want.dtype, want.op, here, landed)
         elif step.flags & Flag.REDUCE:
             here[:] = combine(want.dtype, want.op, here, memoryview(message.eager))
         else:
             here[:] = message.eager
         self.taken[step.peer, rank] = self.taken.get((step.peer, rank), 0) + 1
+
+    def _combines(self, rank: int, sender: int, number: int) -> bool:
+        """Whether a rank combines that message of another one, if it is long."""
+        state = self.ranks[rank]
+        recvs = state.recvs.get(sender, [])
+        return number < len(recvs) and bool(state.program.steps[recvs[number]].flags & Flag.REDUCE)
 
     def _bytes(self, rank: int, buf: int, offset: int, step: Step) -> memoryview:
         state = self.ranks[rank]

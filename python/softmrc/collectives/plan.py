@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from softmrc.collectives.dtypes import DType, Op
 from softmrc.collectives.pieces import Piece
+from softmrc.collectives.placement import Placement
 from softmrc.collectives.program import EAGER_MAX, INPUT, MESSAGE_MAX, OUTPUT, Place, Steps
 from softmrc.collectives.tuning import Tuning
 
@@ -26,7 +27,17 @@ class Plan:
     in_place: bool
     """This rank's input is its place in the output (all_reduce: the same memory)."""
 
+    placement: Placement
+    """Which ranks share a host."""
+
     steps: Steps = field(default_factory=Steps)
+    circle: list[int] = field(init=False)
+    place: int = field(init=False)
+    """Of this rank in the circle."""
+
+    def __post_init__(self) -> None:
+        self.circle = self.placement.circle()
+        self.place = self.circle.index(self.rank)
 
     @property
     def others(self) -> list[int]:
@@ -42,6 +53,10 @@ class Plan:
     def output(self) -> Place:
         """Begin of the output."""
         return Place(OUTPUT, 0)
+
+    def around(self, distance: int) -> int:
+        """The rank that many places further round a circle of all ranks that goes from host to host once."""
+        return self.circle[(self.place + distance) % self.ranks]
 
     def is_eager(self, nbytes: int) -> bool:
         """Whether pieces of this size go through slots."""

@@ -58,7 +58,7 @@ class Flag(IntFlag):
     EAGER = 1
     """Through the slots of the lane: at most `EAGER_MAX` bytes, no announcement needed."""
     REDUCE = 2
-    """RECV, eager: combined into dst from the slot instead of copied."""
+    """RECV: combined into dst; of an eager one from its slot, of others from src, where they land over a network."""
     PREMUL = 4
     """SCALE: by the factor of the job."""
 
@@ -147,6 +147,10 @@ class Steps:
         """Wait for the next message from the peer; eager ones are copied or combined into dst."""
         flags = (Flag.EAGER if eager else 0) | (Flag.REDUCE if reduce else 0)
         return self._add(Kind.RECV, peer, dst, dst, nbytes, flags, deps)
+
+    def combine(self, peer: int, landing: Place, dst: Place, nbytes: int, deps: Iterable[int] = ()) -> int:
+        """Wait for the next message from the peer, which may land in scratch memory, and combine it into dst."""
+        return self._add(Kind.RECV, peer, landing, dst, nbytes, Flag.REDUCE, deps)
 
     def signal(self, peer: int, deps: Iterable[int] = ()) -> int:
         """Send an empty message."""

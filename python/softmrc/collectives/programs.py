@@ -10,6 +10,7 @@ from softmrc._core import CollProgram
 from softmrc.collectives.calls import Call, Collective
 from softmrc.collectives.compiled import compiled, compiled_all_to_all
 from softmrc.collectives.dtypes import Op
+from softmrc.collectives.placement import Placement
 from softmrc.collectives.program import Program
 from softmrc.collectives.tuning import Tuning, tuning
 
@@ -21,22 +22,20 @@ _KEPT = 512
 class Programs:
     """Finds or makes the program of a call. Not for several threads at once: its group has a lock."""
 
-    def __init__(self, rank: int, ranks: int, near: bool) -> None:
+    def __init__(self, rank: int, placement: Placement) -> None:
         """Begin empty.
 
         Args:
             rank: of this process in the group.
-            ranks: of the group.
-            near: which table of figures, on all ranks the same.
+            placement: of all ranks of the group, on all of them the same.
         """
-        self._near = near
         self._rank = rank
-        self._ranks = ranks
+        self._placement = placement
         self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
     def table(self) -> Tuning:
         """Which algorithm when."""
-        return tuning(self._near)
+        return tuning(self._placement.near)
 
     def find(
         self,
@@ -56,7 +55,7 @@ class Programs:
             self._kept.move_to_end(key)
             return found[0]
         call = Call(collective, dtype, Op(op), root, nbytes, sizes)
-        return self._keep(key, table, lambda: compiled(call, self._rank, self._ranks, same, table))
+        return self._keep(key, table, lambda: compiled(call, self._rank, self._placement, same, table))
 
     def all_to_all(self, outgoing: tuple[int, ...], incoming: tuple[int, ...]) -> Any:
         """The program of an uneven all_to_all, by bytes to and from each rank."""

@@ -144,9 +144,10 @@ def _accesses(
                     base = programs[step.peer].bases
                     off = step.dst_off + (base[rank] if base and step.dst_buf == 1 else 0)
                     note(step.peer, step.dst_buf, off, step, True, (begun, arrived), f"{text} of rank {rank}")
-            elif step.kind != Kind.RECV or step.flags & Flag.EAGER:
+            elif step.kind != Kind.RECV or step.flags:
                 since = arrived if step.kind == Kind.RECV else begun
                 note(rank, step.dst_buf, step.dst_off, step, True, (since, done), text)
-                if step.kind != Kind.RECV and (step.src_buf, step.src_off) != (step.dst_buf, step.dst_off):
-                    note(rank, step.src_buf, step.src_off, step, False, (begun, done), text)
+                from_slot = step.kind == Kind.RECV and step.flags & Flag.EAGER
+                if not from_slot and (step.src_buf, step.src_off) != (step.dst_buf, step.dst_off):
+                    note(rank, step.src_buf, step.src_off, step, False, (since, done), text)
     return found

@@ -12,6 +12,7 @@ from softmrc.collectives.calls import Call, Collective
 from softmrc.collectives.compiled import compiled
 from softmrc.collectives.dtypes import DType, Op, dtype_named
 from softmrc.collectives.interpreter import Memory, interpret
+from softmrc.collectives.placement import Placement
 from softmrc.collectives.program import Program
 from softmrc.collectives.races import races
 from softmrc.collectives.tuning import Tuning
@@ -160,11 +161,19 @@ def _shared(case: Case, rank: int, data: bytes) -> Memory:
     return Memory(bytearray(), whole, (start, 0))
 
 
-def check(case: Case, table: Tuning, *, seed: int = 0, slots: int = 16, racing: bool = True) -> list[Program]:
+def check(
+    case: Case,
+    table: Tuning,
+    *,
+    seed: int = 0,
+    slots: int = 16,
+    racing: bool = True,
+    placement: Placement | None = None,
+) -> list[Program]:
     """Compile for every rank, look for races, run, and compare with the formulas; inputs must be left alone."""
-    calls = (case.call, case.ranks, case.in_place, table)
+    where = placement or Placement.apart(case.ranks)
     programs = [
-        compiled(calls[0], rank, calls[1], calls[2] and (case.outputs[rank] is not None), calls[3])
+        compiled(case.call, rank, where, case.in_place and case.outputs[rank] is not None, table)
         for rank in range(case.ranks)
     ]
     places = memories(case)

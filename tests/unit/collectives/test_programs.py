@@ -15,6 +15,8 @@ from softmrc.collectives.calls import Call, Collective
 from softmrc.collectives.compiled import compiled, compiled_all_to_all
 from softmrc.collectives.dtypes import DType, Op, dtype_named, known_dtypes, op_for
 from softmrc.collectives.interpreter import Memory, interpret
+from softmrc.collectives.placement import Placement
+from softmrc.collectives.program import Kind
 from softmrc.collectives.races import races
 from softmrc.collectives.tuning import Tuning
 from softmrc.errors import UsageError
@@ -55,6 +57,8 @@ TABLES = {
     "doubling and trees": Tuning(exchange_ranks=1, doubling_min=0, flat_ranks=1),
     "pieces through slots": _PIECES,
 }
+# Used by even placements; of the same figures, "halving" has hosts in more than one segment, with full windows.
+HOSTS = replace(_NO_SLOTS, direct_max=0)
 
 
 PIPELINES = (
@@ -95,6 +99,7 @@ def test_reductions_equal_the_formula(
         case(chance, collective, ranks, dtype, op, counts, chance.randrange(ranks), in_place),
         table,
         seed=seed,
+        placement=placed(chance, ranks),
     )
 
 
@@ -113,7 +118,54 @@ def test_moves_equal_the_formula(
     counts = _counts(chance, ranks)
     dtype = dtype_named("uint8")
     one = case(chance, collective, ranks, dtype, Op.SUM, counts, chance.randrange(ranks), in_place)
-    check(one, table, seed=seed)
+    check(one, table, seed=seed, placement=placed(chance, ranks))
+
+
+def placed(chance: random.Random, ranks: int) -> Placement:
+    """Ranks on hosts: each on its own, as many on each in any order, or anyhow."""
+    each = chance.choice([n for n in range(1, ranks + 1) if ranks % n == 0])
+    hosts = [f"host {rank // each}" for rank in range(ranks)]
+    chance.shuffle(hosts)
+    return Placement.of(chance.choice((hosts, [f"host {chance.randrange(ranks)}" for _ in range(ranks)])))
+
+
+@pytest.mark.parametrize("hosts", [(2, 2), (2, 3), (3, 2), (2, 4), (4, 2), (3, 3)], ids=str)
+@pytest.mark.parametrize("op", [Op.SUM, Op.AVG, Op.PREMUL_SUM], ids=lambda op: op.name.lower())
+def test_hosts_with_as_many_ranks_each(hosts: tuple[int, int], op: Op) -> None:
+    count, each = hosts
+    ranks = count * each
+    for seed in range(6):
+        chance = random.Random(seed)
+        names = [f"host {rank % count}" for rank in range(ranks)]
+        chance.shuffle(names)
+        where = Placement.of(names)
+        elements = chance.choice((1, ranks, 9 * ranks + 5, 50 * ranks))
+        dtype = dtype_named(chance.choice(("float32", "float64", "complex128")))
+        one = case(chance, Collective.ALL_REDUCE, ranks, dtype, op, [elements] * ranks, 0, seed % 2 == 0)
+        table = replace(HOSTS, window=1 + seed % 2)
+        programs = check(one, table, seed=seed, placement=where, slots=4)
+        crossing = sum(
+            step.nbytes
+            for rank, program in enumerate(programs)
+            for step in program.steps
+            if step.kind == Kind.SEND and where.hosts[rank] != where.hosts[step.peer]
+        )
+        assert crossing == 2 * (count - 1) * elements * dtype.size, "each host sends 2 (h-1)/h of the bytes"
+
+
+def test_circles_cross_from_host_to_host_as_seldom_as_possible() -> None:
+    where = Placement.of(["b", "a", "b", "c", "a", "b", "b"])
+    nbytes = 7 * 640
+    table = replace(_NO_SLOTS, direct_ranks=2, halving_ranks=2)
+    for collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.BROADCAST, Collective.REDUCE):
+        call = Call(collective, dtype_named("int32").code, Op.SUM, 4, nbytes)
+        pairs = {
+            (rank, step.peer)
+            for rank in range(7)
+            for step in compiled(call, rank, where, True, table).steps
+            if step.kind == Kind.SEND and step.nbytes and where.hosts[rank] != where.hosts[step.peer]
+        }
+        assert len(pairs) == (3 if collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER) else 2)
 
 
 def _counts(chance: random.Random, ranks: int) -> list[int]:
@@ -162,19 +214,23 @@ def test_every_rank_has_the_same_bits() -> None:
     for name in ("slots", "direct", "rings", "halving", "doubling and trees", "pieces through slots"):
         for ranks in (3, 5, 8):
             results = set()
-            for seed in range(3):
+            for seed in range(4):
                 chance = random.Random(7)
                 one = case(chance, Collective.ALL_REDUCE, ranks, dtype, Op.SUM, [50] * ranks, 0, True)
                 one.inputs = [
                     [chance.uniform(-1, 1) * 10 ** (i % 12 - 6) for i in range(50)] for _ in range(ranks)
                 ]
                 one.outputs = [None] * ranks
-                results |= _results(one, TABLES[name], seed)
+                results |= _results(one, TABLES[name], seed, Placement.apart(ranks))
             assert len(results) == 1, name
+            where = Placement.of([f"host {rank // 3}" for rank in range(ranks)])
+            assert len(set().union(*(_results(one, TABLES[name], seed, where) for seed in range(4)))) == 1, (
+                name
+            )
 
 
-def _results(one: Case, table: Tuning, seed: int) -> set[bytes]:
-    programs = [compiled(one.call, rank, one.ranks, True, table) for rank in range(one.ranks)]
+def _results(one: Case, table: Tuning, seed: int, where: Placement) -> set[bytes]:
+    programs = [compiled(one.call, rank, where, True, table) for rank in range(one.ranks)]
     places = [Memory(bytearray(), bytearray(packed(values, one.dtype)), (0, 0)) for values in one.inputs]
     interpret(programs, places, seed=seed)
     return {bytes(place.output) for place in places}

@@ -8,6 +8,7 @@ from softmrc.collectives.calls import Call, Collective, describe, read_print
 from softmrc.collectives.compiled import compiled, compiled_all_to_all
 from softmrc.collectives.dtypes import Op, dtype_named
 from softmrc.collectives.pieces import cut, split
+from softmrc.collectives.placement import Placement
 from softmrc.collectives.program import EAGER_MAX, MESSAGE_MAX, SCRATCH, Flag, Kind, Program
 from softmrc.collectives.tuning import Tuning, override, tuning
 from softmrc.errors import UsageError
@@ -27,7 +28,7 @@ def test_limits(collective: Collective, ranks: int) -> None:
         total = sum(sizes) if listed else size * ranks
         call = Call(collective, dtype_named("float32").code, Op.SUM, 0, total if listed else size, sizes)
         for rank in (0, ranks - 1):
-            program = compiled(call, rank, ranks, False, Tuning())
+            program = compiled(call, rank, Placement.apart(ranks), False, Tuning())
             within_limits(program, total)
             assert len(program.steps) < 6 * ranks * (64 + total // (1 << 20)), size
 

@@ -19,8 +19,9 @@ _Deps = tuple[int, ...]
 def chain_reduce(plan: Plan, nbytes: int, root: int) -> None:
     """Reduce of more than a few messages. The rank before the root (in a circle) begins."""
     steps, ranks, table = plan.steps, plan.ranks, plan.table
-    place = (plan.rank - root) % ranks
-    before, after = (plan.rank + 1) % ranks, (plan.rank - 1) % ranks
+    circle = plan.placement.circle(root)
+    place = circle.index(plan.rank)
+    before, after = circle[(place + 1) % ranks], circle[place - 1]
     size = table.message(nbytes)
     chunks = list(cut(Piece(0, nbytes), size, plan.dtype.size))
     window = min(table.window, len(chunks))
@@ -32,10 +33,10 @@ def chain_reduce(plan: Plan, nbytes: int, root: int) -> None:
         slot = Place(SCRATCH, index % window * size)
         own, ready = _own(plan, chunk, scaled.at(index % window * size), sent.get(index - window, ()))
         if place < ranks - 1:
-            came = steps.recv(before, slot, chunk.len, eager=False)
             if place == 0:
-                freed = _kept(plan, chunk, own, slot, (came, *ready))
+                freed = _kept(plan, chunk, own, before, slot, ready)
             else:
+                came = steps.recv(before, slot, chunk.len, eager=False)
                 ready = (steps.reduce(own, slot, chunk.len, (came, *ready)),)
                 own = slot
         if place:
@@ -56,19 +57,20 @@ def _own(plan: Plan, chunk: Piece, scaled: Place, free: _Deps) -> tuple[Place, _
     return scaled, (plan.steps.scale(own, scaled, chunk.len, free, premul=True),)
 
 
-def _kept(plan: Plan, chunk: Piece, own: Place, slot: Place, ready: _Deps) -> _Deps:
-    """The root combines what has arrived with its own elements in the output."""
+def _kept(plan: Plan, chunk: Piece, own: Place, before: int, slot: Place, ready: _Deps) -> _Deps:
+    """The root combines what arrives with its own elements in the output."""
     acc = plan.output.at(chunk.off)
     if not plan.in_place or own != plan.input.at(chunk.off):
         ready = (plan.steps.copy(own, acc, chunk.len, ready),)
-    done = (plan.steps.reduce(slot, acc, chunk.len, ready),)
+    done = (plan.steps.combine(before, slot, acc, chunk.len, ready),)
     return plan.averaged(acc, chunk.len, done)
 
 
 def chain_broadcast(plan: Plan, nbytes: int, root: int) -> None:
     """Broadcast from rank to rank."""
-    place = (plan.rank - root) % plan.ranks
-    right, left = (plan.rank + 1) % plan.ranks, (plan.rank - 1) % plan.ranks
+    circle = plan.placement.circle(root)
+    place = circle.index(plan.rank)
+    right, left = circle[(place + 1) % plan.ranks], circle[place - 1]
     for part in cut(Piece(0, nbytes), plan.table.message(nbytes), plan.dtype.size):
         source = plan.input.at(part.off)
         ready: _Deps = ()

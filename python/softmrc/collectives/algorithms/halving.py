@@ -124,8 +124,7 @@ class _Halving:
         if each.eager:
             return (steps.recv(each.peer, acc, part.len, deps, eager=True, reduce=True),)
         slot = each.landing.at(part.off - each.kept.off)
-        came = steps.recv(each.peer, slot, part.len, eager=False)
-        return (steps.reduce(slot, acc, part.len, (*deps, came)),)
+        return (steps.combine(each.peer, slot, acc, part.len, deps),)
 
     def _double(self, index: int, rounds: list[_Round], ready: _Ready) -> None:
         """The second half: give what is ready, get the rest."""

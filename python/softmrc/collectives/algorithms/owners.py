@@ -5,7 +5,8 @@ in two rounds instead of the 2 (n-1) of a ring. Long pieces are cut into chunks,
 on overlap. Unreduced chunks land in a window of slots a peer; the message that hands on chunk k (an empty one where
 the owner keeps the result) also says that its slots are free for chunk k + window.
 
-Combined in the order of the ranks, as in `exchange`.
+Combined from the owner on round the circle of ranks; pieces that go through slots in the order of the ranks, as in
+`exchange`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Owners:
     size: int = field(init=False)
     eager: bool = field(init=False)
     window: int = field(init=False)
-    arrived: dict[tuple[int, int], int] = field(default_factory=dict)
+    combined: dict[int, tuple[Place, tuple[int, ...]]] = field(default_factory=dict)
+    """By chunk of the own piece: where it is combined, and the steps after which it is."""
     credit: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -86,13 +88,8 @@ class Owners:
                 deps = self.own_ready if free < 0 else (*self.own_ready, self.credit[peer, free])
                 there = self._slot(peer, plan.rank, index)
                 plan.steps.send(peer, self.own.at(chunk.off), there, chunk.len, deps, eager=self.eager)
-        if self.eager:
-            return
-        for peer in plan.others:
-            if index < len(self.chunks[plan.rank]):
-                length = self.chunks[plan.rank][index].len
-                here = self._slot(plan.rank, peer, index)
-                self.arrived[peer, index] = plan.steps.recv(peer, here, length, eager=False)
+        if not self.eager and index < len(self.chunks[plan.rank]):
+            self._combine(index)
 
     def _slot(self, owner: int, sender: int, index: int) -> Place:
         """Where a sender's chunk lands in the scratch memory of an owner."""
@@ -105,11 +102,11 @@ class Owners:
         if index >= len(mine):
             return
         chunk = mine[index]
-        acc, ready = self._accumulator(index, chunk)
         if self.eager:
+            acc, ready = self._accumulator(index, chunk)
             ready = combine_eager(plan, acc, chunk.len, ready)
         else:
-            ready = self._combine(index, acc, chunk.len, ready)
+            acc, ready = self.combined.pop(index)
         ready = plan.averaged(acc, chunk.len, ready)
         for peer in plan.others:
             if self.shares:
@@ -125,19 +122,13 @@ class Owners:
             return acc, self.own_ready
         return acc, (plan.steps.copy(self.own.at(chunk.off), acc, chunk.len, self.own_ready),)
 
-    def _combine(self, index: int, acc: Place, nbytes: int, ready: tuple[int, ...]) -> tuple[int, ...]:
-        """Combine what has landed with this rank's elements in `acc`, in the order of the ranks."""
-        plan, rank = self.plan, self.plan.rank
-        if rank > 0:
-            lower, lower_ready = self._slot(rank, 0, index), self.arrived[0, index]
-            for peer in range(1, rank):
-                both = (lower_ready, self.arrived[peer, index])
-                lower_ready = plan.steps.reduce(self._slot(rank, peer, index), lower, nbytes, both)
-            ready = (plan.steps.reduce(lower, acc, nbytes, (lower_ready, *ready)),)
-        for peer in range(rank + 1, plan.ranks):
-            deps = (self.arrived[peer, index], *ready)
-            ready = (plan.steps.reduce(self._slot(rank, peer, index), acc, nbytes, deps),)
-        return ready
+    def _combine(self, index: int) -> None:
+        """Expect what the others have of chunk `index` of the own piece, and combine it, the next rank's first."""
+        plan, chunk = self.plan, self.chunks[self.plan.rank][index]
+        acc, ready = self._accumulator(index, chunk)
+        for peer in plan.others:
+            ready = (plan.steps.combine(peer, self._slot(plan.rank, peer, index), acc, chunk.len, ready),)
+        self.combined[index] = acc, ready
 
     def _take_results(self, index: int) -> None:
         """Expect chunk `index` of the others' results, or the word that their slots are free."""

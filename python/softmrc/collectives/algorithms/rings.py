@@ -35,8 +35,7 @@ class _Scatter:
         self.group = plan.table.window
         self.window = 2 * self.group
         plan.steps.scratch(self.window * self.size)
-        self.right = (plan.rank + 1) % plan.ranks
-        self.left = (plan.rank - 1) % plan.ranks
+        self.right, self.left = plan.around(1), plan.around(-1)
         total = sum(len(chunks) for chunks in self.chunks)
         self.outgoing = total - len(self.chunks[plan.rank])
         self.incoming = total - len(self.chunks[self.left])
@@ -67,7 +66,7 @@ class _Scatter:
             for distance in range(2, plan.ranks + 1):
                 for item in items:
                     self._send(item)
-                piece = (plan.rank - distance) % plan.ranks
+                piece = plan.around(-distance)
                 if piece == plan.rank:
                     start = acc.at(-self.pieces[piece].off)
                     done += [
@@ -119,8 +118,7 @@ class _Scatter:
             ready = (steps.recv(self.left, acc, chunk.len, ready, eager=True, reduce=True),)
         else:
             slot = Place(SCRATCH, number % self.window * self.size)
-            came = steps.recv(self.left, slot, chunk.len, eager=False)
-            ready = (steps.reduce(slot, acc, chunk.len, (came, *ready)),)
+            ready = (steps.combine(self.left, slot, acc, chunk.len, ready),)
         self._free(number, ready)
         return plan.averaged(acc, chunk.len, ready)
 
@@ -136,7 +134,7 @@ def _gather(plan: Plan, pieces: Sequence[Piece], source: Place, ready: Sequence[
     """
     longest = max(piece.len for piece in pieces)
     eager, size = plan.is_eager(longest), plan.message(longest)
-    right, left = (plan.rank + 1) % plan.ranks, (plan.rank - 1) % plan.ranks
+    right, left = plan.around(1), plan.around(-1)
     start = source.at(-pieces[plan.rank].off)
     items = [
         (chunk, start.at(chunk.off), deps)
@@ -146,7 +144,7 @@ def _gather(plan: Plan, pieces: Sequence[Piece], source: Place, ready: Sequence[
         for chunk, place, deps in items:
             plan.steps.send(right, place, Place(OUTPUT, chunk.off), chunk.len, deps, eager=eager)
         items = []
-        for chunk in cut(pieces[(plan.rank - distance) % plan.ranks], size, plan.dtype.size):
+        for chunk in cut(pieces[plan.around(-distance)], size, plan.dtype.size):
             place = Place(OUTPUT, chunk.off)
             items.append((chunk, place, (plan.steps.recv(left, place, chunk.len, eager=eager),)))
 
