@@ -23,7 +23,12 @@ Endpoint::Impl::Impl(const EndpointConfig& c)
       mrs(rng.fork(), c.max_mrs),
       probe_budget(c.ev_probes_per_second),
       env{config, mrs, stats, trace, probe_budget, {}, 0, 0, false, Run(config.run_bytes)},
-      ops(config, env.ports, stats, rng.fork()) {}
+      ops(config, env.ports, stats, rng.fork()) {
+  ops.set_guide([this](uint32_t slot, const IpAddr& peer, uint8_t port) {
+    Qp* qp = slot < qps.size() ? qps[slot].qp.get() : nullptr;
+    return qp != nullptr && qp->has_peer_address(peer) ? qp->answer_tag(port) : std::nullopt;
+  });
+}
 
 Endpoint::Endpoint(const EndpointConfig& config) : impl_(std::make_unique<Impl>(config)) {}
 Endpoint::~Endpoint() = default;
@@ -63,7 +68,7 @@ Errno Endpoint::move_peer(Instant now, uint32_t qpn, const PeerPort& to) {
   if (s == nullptr || !s->peer) return EINVAL;
   if (const Errno e = s->qp->move_peer(to); e != 0) return e;
   m.ops.release_peer(*s->peer);
-  s->peer = m.ops.acquire_peer(s->qp->peer_ports());
+  s->peer = m.ops.acquire_peer(s->qp->peer_ports(), s->qp->slot());
   m.trace.record(now, 'M', qpn, to.local_port);
   m.settle(now, s->qp->slot());
   return 0;
@@ -212,7 +217,7 @@ Errno Endpoint::modify_qp(Instant now, uint32_t qpn, const QpAttr& attr) {
   if (s == nullptr) return EINVAL;
   const Errno e = s->qp->modify(now, attr);
   if (e != 0) return e;
-  if (attr.state == QpState::rtr) s->peer = m.ops.acquire_peer(s->qp->peer_ports());
+  if (attr.state == QpState::rtr) s->peer = m.ops.acquire_peer(s->qp->peer_ports(), s->qp->slot());
   if (attr.state == QpState::reset) s->waiting = false;  // its place in the queue is nobody's
   if (attr.state == QpState::reset && s->peer) {
     m.ops.release_peer(*s->peer);

@@ -117,7 +117,7 @@ void Endpoint::Impl::settle_ops(Instant now) {
     const bool answered = o.kind == OpsOutcome::Kind::probe_answer;
     if (o.qp_slot) {
       if (*o.qp_slot < qps.size() && qps[*o.qp_slot].qp)
-        qps[*o.qp_slot].qp->on_reverse_probe(now, o.path, answered);
+        qps[*o.qp_slot].qp->on_reverse_probe(now, o.path, o.sent_at, answered);
       continue;
     }
     Event e;

@@ -27,7 +27,7 @@ EndpointOps::EndpointOps(const EndpointConfig& config, const std::vector<PortCon
       rng_(rng),
       next_id_(static_cast<uint16_t>(rng_.next())) {}
 
-uint32_t EndpointOps::acquire_peer(const std::vector<PeerPort>& ports) {
+uint32_t EndpointOps::acquire_peer(const std::vector<PeerPort>& ports, uint32_t slot) {
   const auto same = [&](const Peer& p) {
     return p.qps > 0 && p.ports.size() == ports.size() &&
            std::equal(ports.begin(), ports.end(), p.ports.begin(), [](const PeerPort& a, const PeerPort& b) {
@@ -40,6 +40,7 @@ uint32_t EndpointOps::acquire_peer(const std::vector<PeerPort>& ports) {
     for (const uint32_t id : it->second) {
       if (same(peers_[id])) {
         ++peers_[id].qps;
+        peers_[id].guide = slot;
         return id;
       }
     }
@@ -50,6 +51,7 @@ uint32_t EndpointOps::acquire_peer(const std::vector<PeerPort>& ports) {
   peers_[id] = Peer{};
   peers_[id].ports = ports;
   peers_[id].qps = 1;
+  peers_[id].guide = slot;
   peers_[id].responses = TokenBucket(config_.endpoint_responses_per_second);
   for (const PeerPort& p : ports) by_address_[p.addr].push_back(id);
   return id;
@@ -219,7 +221,9 @@ void EndpointOps::on_request(Instant now, const wire::DatagramMeta& meta, const 
     outcomes_.push_back(o);
   }
   if (s.count == 0) s.add(meta.dst_port);  // a stranger: the port both are configured to use (D-01)
-  const uint32_t tag = reply_tag(meta.port, wire::reflected_entropy(meta));
+  const auto known =
+      guide_ && s.first != nullptr ? guide_(s.first->guide, meta.src, meta.port) : std::nullopt;
+  const uint32_t tag = known ? *known : reply_tag(meta.port, wire::reflected_entropy(meta));
   for (size_t i = 0; i < s.count; ++i) {
     Message m{{meta.port, meta.src, s.udp_ports[i], 0, s.routes}, tag, config_.dscps.control, 0, {}};
     m.packet.bth.opcode = static_cast<uint8_t>(wire::Opcode::endpoint_response);
@@ -244,6 +248,7 @@ void EndpointOps::on_response(Instant now, const wire::DatagramMeta& meta, const
     o.request_id = id;
     o.qp_slot = it->second.qp_slot;
     o.path = it->second.path;
+    o.sent_at = it->second.sent_at;
     o.rtt = now - it->second.sent_at;
     o.arrival_port = meta.port;
     open_.erase(it);
@@ -325,6 +330,7 @@ void EndpointOps::on_deadline(Instant now) {
     o.request_id = it->first;
     o.qp_slot = it->second.qp_slot;
     o.path = it->second.path;
+    o.sent_at = it->second.sent_at;
     outcomes_.push_back(o);
     it = open_.erase(it);
   }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -19,7 +20,8 @@ namespace mrc::engine {
 // The planes of one remote endpoint, shared by all QPs that lead there.
 struct Peer {
   std::vector<PeerPort> ports;
-  uint32_t qps = 0;  // 0 = free entry
+  uint32_t qps = 0;    // 0 = free entry
+  uint32_t guide = 0;  // slot of the QP that came last: it may know which paths work
   TokenBucket responses{1};
   // Port status we still have to get confirmed (9.2).
   bool status_open = false;
@@ -42,6 +44,7 @@ struct OpsOutcome {
   uint16_t request_id = 0;          // probes
   std::optional<uint32_t> qp_slot;  // probe sent for this QP's reverse set; absent: for the controller
   ev::PathId path;
+  Instant sent_at{};
   Duration rtt{};
   uint8_t arrival_port = 0;
 };
@@ -51,9 +54,12 @@ class EndpointOps {
   EndpointOps(const EndpointConfig& config, const std::vector<PortConfig>& ports, EndpointStats& stats,
               base::Rng rng);
 
-  uint32_t acquire_peer(const std::vector<PeerPort>& ports);
+  uint32_t acquire_peer(const std::vector<PeerPort>& ports, uint32_t slot = 0);
   void release_peer(uint32_t id);
 
+  // The EV of a port on which the QP in a slot would answer that peer; without one, any is drawn (6.13).
+  using Guide = std::function<std::optional<uint32_t>(uint32_t slot, const IpAddr& peer, uint8_t port)>;
+  void set_guide(Guide guide) { guide_ = std::move(guide); }
   void set_ports_up(uint32_t ports_up) { ports_up_ = ports_up; }
   // A local port changed: tell every peer until it confirms.
   void announce_ports(Instant now, uint32_t ports_up);
@@ -114,6 +120,7 @@ class EndpointOps {
   std::deque<Message> out_;
   std::map<uint16_t, OpenProbe> open_;  // by request id; ordered, so that expiry order is reproducible
   std::deque<OpsOutcome> outcomes_;
+  Guide guide_;
   uint16_t next_id_;
   uint32_t reply_turn_ = 0;
 };

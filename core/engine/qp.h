@@ -64,7 +64,7 @@ class Qp final : private reliability::Placement {
   void on_trimmed(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p, bool lasthop);
   void on_send_failed(Instant now, const Transmit& t);
   void on_sent_late(Instant now, const Transmit& t);
-  void on_reverse_probe(Instant now, ev::PathId path, bool answered);
+  void on_reverse_probe(Instant now, ev::PathId path, Instant sent_at, bool answered);
 
   // --- packets out (qp_tx.cc) ---
   TxResult transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
@@ -75,6 +75,8 @@ class Qp final : private reliability::Placement {
   static constexpr int kReverseProbesAtOnce = 4;
   // How long its answer may take before the path counts as dead.
   [[nodiscard]] Duration reverse_patience() const;
+  // The EV of a plane to answer the peer's endpoint requests on: proven, else GOOD.
+  std::optional<uint32_t> answer_tag(uint8_t port);
 
   // False: certainly nothing to send now. A QP that only receives is asked for its answers alone.
   [[nodiscard]] bool may_send(Instant now) const;
@@ -130,6 +132,8 @@ class Qp final : private reliability::Placement {
   void apply_effects(Instant now);
   void after_responder(Instant now);
   [[nodiscard]] bool too_slow(Instant now, const std::optional<Duration>& rtt) const;
+  [[nodiscard]] Duration reverse_rtt() const;
+  void hasten_reverse_probe(Instant now);
   // Something that went out on this EV arrived; `good`: and its path is one for answers, too.
   void note_feedback(Instant now, uint32_t tag, bool good);
 
@@ -141,6 +145,7 @@ class Qp final : private reliability::Placement {
   void fill(const wire::Packet& p, ev::PathId path, uint8_t dscp, uint8_t ecn, base::MutByteView head,
             Transmit& out);
   void emit_probe(Instant now, ev::PathId path, bool tail, base::MutByteView head, Transmit& out);
+  std::optional<ev::PathId> tail_path(Instant now, uint32_t usable);
   uint8_t data_dscp(bool rtx) const;
   std::optional<ev::PathId> data_path(Instant now, uint32_t usable, int64_t bytes);
   void release_pins();
@@ -176,10 +181,17 @@ class Qp final : private reliability::Placement {
   uint8_t last_rx_port_ = 0;
   Instant tried_at_{-1};  // last transmit() that found nothing it could send
   Instant budget_retry_ = Instant::never();
+  uint32_t tail_second_ = 0;  // planes of which one still has to take the second probe of a pair (5.7)
   // Reverse probing (6.13).
   static constexpr Duration kMinReverseProbeInterval = Duration::millis(1);
-  Instant reverse_due_ = Instant::never();
-  bool rx_since_probe_ = false, feedback_since_probe_ = false;
+  // While at least so much arrives for each of them, EV probes visit every plane once an RTT; else one an RTT
+  // does.
+  static constexpr uint32_t kPacketsAProbe = 4;
+  Instant reverse_due_ = Instant::never(), reverse_asked_{INT64_MIN / 2};
+  Instant peer_answered_{INT64_MIN / 2};  // when the latest EV probe that was answered had been sent
+  reliability::RttEstimator reverse_rtt_;
+  uint32_t rx_since_probe_ = 0;
+  bool feedback_since_probe_ = false;
   // No path for answers is known, and data has become rare: of many paths that died at once, most are dead.
   // Several are tried at a time then, whether something arrives or not.
   static constexpr uint32_t kProbesInDoubt = 64;

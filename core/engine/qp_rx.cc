@@ -1,5 +1,6 @@
 // What a packet, a failed send or a timer means for one QP.
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 
 #include "engine/qp.h"
@@ -65,9 +66,9 @@ void Qp::on_packet(Instant now, const wire::DatagramMeta& meta, const wire::Pack
       break;
     default:
       last_rx_port_ = meta.port;
-      rx_since_probe_ = true;
+      ++rx_since_probe_;
       last_data_at_ = now;
-      if (reverse_due_.is_never() && state_ != QpState::err) reverse_due_ = now;
+      if (reverse_due_ > now) hasten_reverse_probe(now);
       rsp_->on_data(now, p, wire::reflected_entropy(meta), ce, nominal, *this);
       after_responder(now);
       break;
@@ -128,6 +129,8 @@ void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet
   ++sacks_rx_;
   sync_timing();
   effects_.clear();
+  const auto probe = p.seth.pr ? probes_.answered(p.seth.probe_id, p.seth.entropy) : std::optional<Probe>{};
+  if (probe) req_->on_peer_alive(probe->sent_at);
   req_->on_sack(now, view_of(p), effects_);
   if (!effects_.valid) {
     ++env_.stats.drops[static_cast<size_t>(wire::DropReason::bad_ack)];
@@ -137,12 +140,11 @@ void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet
   const bool delayed = p.seth.m == 0 && too_slow(now, effects_.rtt);
   if (p.seth.m == 1) ecn_seen_at_ = now;
   if (p.seth.pr) {
-    if (const auto probe = probes_.answered(p.seth.probe_id, p.seth.entropy)) {
+    if (probe) {
       ++probe_answers_;
       const Duration rtt = now - probe->sent_at;
       rtt_.sample(rtt);
       table_->on_probe_ack(now, probe->tag, m);
-      req_->on_peer_alive(probe->sent_at);
       req_->on_probe_answer(now, probe->sent_at, probe->port, rtt, effects_);
       note_feedback(now, probe->tag, m == ev::PathFeedback::none);
     }
@@ -274,22 +276,44 @@ void Qp::on_deadline(Instant now) {
 }
 
 Duration Qp::reverse_patience() const {
-  constexpr int64_t kRtts = 3, kIntervals = 10;
-  const Duration rtt = rtt_.has_sample() ? rtt_.srtt() : attr_.base_rtt.value_or(Duration::micros(12));
-  return std::max(rtt * kRtts, attr_.reverse_probe_min.value_or(kMinReverseProbeInterval) * kIntervals);
+  constexpr int64_t kRtts = 3, kIntervals = 5;
+  const Duration rtt = reverse_rtt();
+  const Duration seen = reverse_rtt_.has_sample() ? reverse_rtt_.srtt() * kRtts : rtt * kRtts;
+  return std::max(
+      {seen, rtt.scaled(1.5), attr_.reverse_probe_min.value_or(kMinReverseProbeInterval) * kIntervals});
+}
+
+Duration Qp::reverse_rtt() const {
+  return rtt_.has_sample() ? rtt_.srtt() : attr_.base_rtt.value_or(Duration::micros(12));
+}
+
+// The next EV probe is due at once when nothing was due, and earlier where much arrives.
+void Qp::hasten_reverse_probe(Instant now) {
+  if (state_ == QpState::err) return;
+  if (reverse_due_.is_never()) {
+    reverse_due_ = now;
+    return;
+  }
+  if (rx_since_probe_ < kPacketsAProbe || feedback_since_probe_) return;
+  const auto planes = std::max(std::popcount(usable_ports_), 1);
+  const Duration least = attr_.reverse_probe_min.value_or(kMinReverseProbeInterval);
+  reverse_due_ =
+      std::max(now, std::min(reverse_due_, reverse_asked_ + std::max(reverse_rtt() / planes, least)));
 }
 
 std::optional<ev::PathId> Qp::take_reverse_probe(Instant now) {
   if (reverse_due_ > now || !rsp_ || state_ == QpState::err) return std::nullopt;
   // 6.13: an RTT with receipts and without feedback on own data calls for one EV probe.
-  if (rx_since_probe_) doubt_probes_ = 0;
+  if (rx_since_probe_ != 0) doubt_probes_ = 0;
   const bool doubt = (reverse_->in_doubt() & usable_ports_) != 0 && doubt_probes_ < kProbesInDoubt;
   looking_ = doubt && now - last_data_at_ >= reverse_patience();
   if (looking_) ++doubt_probes_;
-  const bool wanted = (rx_since_probe_ && !feedback_since_probe_) || looking_;
-  const bool quiet = !rx_since_probe_ && !doubt;
-  rx_since_probe_ = feedback_since_probe_ = false;
-  const Duration rtt = rtt_.has_sample() ? rtt_.srtt() : attr_.base_rtt.value_or(Duration::micros(12));
+  const bool wanted = (rx_since_probe_ != 0 && !feedback_since_probe_) || looking_;
+  const bool quiet = rx_since_probe_ == 0 && !doubt;
+  rx_since_probe_ = 0;
+  feedback_since_probe_ = false;
+  reverse_asked_ = now;
+  const Duration rtt = reverse_rtt();
   reverse_due_ = quiet ? Instant::never()
                        : now + std::max(rtt, attr_.reverse_probe_min.value_or(kMinReverseProbeInterval));
   if (!wanted) return std::nullopt;
@@ -302,13 +326,26 @@ std::optional<ev::PathId> Qp::more_reverse_probe(Instant now) {
   return reverse_->probe_candidate(now, *table_, planes, rng_);
 }
 
-void Qp::on_reverse_probe(Instant now, ev::PathId path, bool answered) {
+void Qp::on_reverse_probe(Instant now, ev::PathId path, Instant sent_at, bool answered) {
   if (!reverse_) return;
   if (answered) {
     reverse_->proven(now, path);
-  } else {
-    reverse_->lost(path.tag);
+    reverse_rtt_.sample(now - sent_at);
+    peer_answered_ = std::max(peer_answered_, sent_at);
+    table_->on_ev_probe_ack(path.tag);
+    return;
   }
+  reverse_->lost(path.tag);
+  // Only a QP that may send can find out that it is good again.
+  if (state_ == QpState::rts && !reverse_->fixed())
+    table_->on_ev_probe_lost(now, path.tag, peer_answered_ > sent_at);
+}
+
+std::optional<uint32_t> Qp::answer_tag(uint8_t port) {
+  if (!reverse_ || (usable_ports_ & (1u << port)) == 0) return std::nullopt;
+  if (const auto slot = reverse_->of(port)) return slot->tag;
+  const auto path = table_->another(1u << port, std::nullopt);
+  return path ? std::optional(path->tag) : std::nullopt;
 }
 
 bool Qp::may_receive() const {

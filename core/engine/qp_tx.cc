@@ -1,5 +1,6 @@
 // What one QP sends next, and on which path.
 #include <algorithm>
+#include <utility>
 
 #include "engine/qp.h"
 
@@ -113,15 +114,30 @@ void Qp::emit_probe(Instant now, ev::PathId path, bool tail, base::MutByteView h
   ++probes_tx_;
 }
 
+// The plane of what has been out longest, on another of its paths: an answer from there tells a hole from a
+// queue at once. The second probe of a pair takes another plane, which may be all that lives.
+std::optional<ev::PathId> Qp::tail_path(Instant now, uint32_t usable) {
+  if (const auto way = req_->longest_out()) {
+    if (const auto path = table_->another(usable & (1u << way->port), way->tag)) return path;
+  }
+  return table_->choose(now, usable, std::nullopt);
+}
+
 TxResult Qp::send_probe(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
   const uint32_t usable = ports & usable_ports_;
   if (req_->next_probe_at() <= now) {
-    if (const auto path = table_->choose(now, usable, std::nullopt)) {
-      req_->on_probe_sent(now);
+    const auto path = tail_path(now, usable);
+    if (!path) return TxResult::no_port;
+    req_->on_probe_sent(now);
+    tail_second_ = ~(1u << path->port);
+    emit_probe(now, *path, true, head, out);
+    return TxResult::sent;
+  }
+  if (const uint32_t others = std::exchange(tail_second_, 0) & usable; others != 0) {
+    if (const auto path = table_->another(others, std::nullopt)) {
       emit_probe(now, *path, true, head, out);
       return TxResult::sent;
     }
-    return TxResult::no_port;
   }
   if (table_->next_probe_at() <= now) {
     // The EV's port is full: the QP must be asked again when it is not, a timer will not come back to it.

@@ -42,6 +42,11 @@ class ReverseSet {
   // Planes whose proven path died, and no other one is known yet: many may have died with it.
   [[nodiscard]] uint32_t in_doubt() const { return doubt_; }
 
+  // The proven path of a plane.
+  [[nodiscard]] std::optional<PathId> of(uint8_t port) const {
+    return (set_ & (1u << (port & 31))) != 0 ? std::optional(at(port & 31)) : std::nullopt;
+  }
+
   // The slot of the plane the question came by, else the planes in turn.
   std::optional<PathId> choose(uint8_t preferred, uint32_t usable) {
     const uint32_t have = set_ & usable;

@@ -195,6 +195,18 @@ std::optional<PathId> EvTable::choose(base::Instant now, uint32_t ports, std::op
   return PathId{best->tag, best->port};
 }
 
+std::optional<PathId> EvTable::another(uint32_t ports, std::optional<uint32_t> avoid) {
+  Impl& m = *impl_;
+  if (m.entries.empty()) return std::nullopt;
+  const size_t start = m.rng.below(static_cast<uint32_t>(m.entries.size()));
+  for (size_t i = 0; i < m.entries.size(); ++i) {
+    const Entry& e = m.entries[(start + i) % m.entries.size()];
+    if (e.tag != avoid && m.usable(e) && (ports & m.usable_ports & (1u << e.port)) != 0)
+      return PathId{e.tag, e.port};
+  }
+  return std::nullopt;
+}
+
 std::optional<PathId> EvTable::choose_run(base::Instant now, uint32_t ports, uint32_t run) {
   Impl& m = *impl_;
   if (m.run_left > 0) {

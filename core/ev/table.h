@@ -58,6 +58,9 @@ class EvTable {
   // Reference 5.4, at send time. `ports`: bit N = port N can take a packet now. `avoid`: tag of the lost
   // transmission, used only when nothing else is left. nullopt: no usable EV (all DENIED or no port).
   std::optional<PathId> choose(base::Instant now, uint32_t ports, std::optional<uint32_t> avoid);
+  // An EV in use or a spare, never `avoid`, drawn by lot among those of `ports` that are GOOD or in SKIP;
+  // outside the rotation.
+  std::optional<PathId> another(uint32_t ports, std::optional<uint32_t> avoid);
   // The same for new data that goes out in runs of up to `run` packets on one EV: a run ends early when its
   // EV is no longer GOOD or its port cannot take a packet. Other calls of choose() do not disturb the run.
   std::optional<PathId> choose_run(base::Instant now, uint32_t ports, uint32_t run);
@@ -77,6 +80,10 @@ class EvTable {
   void on_late_original(base::Instant now, uint32_t tag);
   void on_probe_ack(base::Instant now, uint32_t tag, PathFeedback m);
   void on_probe_lost(base::Instant now, uint32_t tag);
+  // EV probes of the reverse set (6.13). `blame`: one sent later was answered, so the peer is there. The
+  // second in a row without an answer makes the EV ASSUMED_BAD.
+  void on_ev_probe_ack(uint32_t tag);
+  void on_ev_probe_lost(base::Instant now, uint32_t tag, bool blame);
 
   // Ports: usable = local link up and the peer can receive. Down: its EVs go ASSUMED_BAD(port), floor
   // ignored. Up again: those are GOOD at once, the ones that were bad before are probed at once.

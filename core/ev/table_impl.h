@@ -19,6 +19,7 @@ struct alignas(64) Entry {
   uint8_t successes = 0;    // probe answers in a row
   uint8_t backoff = 0;      // doublings of the probe interval
   uint8_t losses = 0;       // within bad_window
+  uint8_t unanswered = 0;   // EV probes in a row
   uint16_t slot = kNoSlot;  // position in the active set; kNoSlot: backup
   base::Instant since{};    // last change between GOOD, ASSUMED_BAD and DENIED
   base::Instant timer{};    // SKIP: when it was set; ASSUMED_BAD: next probe

@@ -82,6 +82,21 @@ void EvTable::on_probe_ack(base::Instant now, uint32_t tag, PathFeedback m) {
   t.refresh_next_probe();
 }
 
+void EvTable::on_ev_probe_ack(uint32_t tag) {
+  Entry* e = const_cast<Entry*>(impl_->find_exact(tag));  // NOLINT: entries is ours
+  if (e != nullptr) e->unanswered = 0;
+}
+
+void EvTable::on_ev_probe_lost(base::Instant now, uint32_t tag, bool blame) {
+  constexpr uint8_t kInARow = 2;
+  Entry* e = const_cast<Entry*>(impl_->find_exact(tag));  // NOLINT: entries is ours
+  if (e == nullptr || !impl_->usable(*e)) return;
+  e->unanswered = static_cast<uint8_t>(std::min(e->unanswered + 1, 255));
+  if (!blame || e->unanswered < kInARow) return;
+  e->unanswered = 0;
+  impl_->to_bad(now, *e, BadReason::probe, true);
+}
+
 void EvTable::on_probe_lost(base::Instant now, uint32_t tag) {
   Impl& t = *impl_;
   Entry* e = const_cast<Entry*>(t.find_exact(tag));  // NOLINT: entries is ours

@@ -202,6 +202,12 @@ void Requester::on_transport_ack(Instant now, Psn psn, uint8_t syndrome, Effects
   impl_->on_transport_ack(now, psn, syndrome, out);
 }
 Instant Requester::next_probe_at() const { return impl_->next_probe_at(); }
+std::optional<Requester::Way> Requester::longest_out() const {
+  const int64_t oldest = impl_->win.oldest_sent();
+  if (oldest == SentWindow::kNone) return std::nullopt;
+  const SentRecord& r = impl_->win.at(oldest);
+  return Way{r.tag, r.port};
+}
 void Requester::on_probe_sent(Instant now) {
   impl_->last_probe = now;
   ++impl_->probes_unanswered;

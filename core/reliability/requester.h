@@ -174,13 +174,21 @@ class Requester {
   void on_sack(Instant now, const SackView& s, Effects& out);
   void on_nack(Instant now, const NackView& n, Effects& out);
   void on_transport_ack(Instant now, Psn psn, uint8_t syndrome, Effects& out);
-  // Tail probe (5.7): due when nothing was acknowledged for the tail time. The engine sends it on a GOOD EV.
+  // Tail probe (5.7): due when nothing was acknowledged for the tail time, or only a Transport ACK is missing
+  // for as long. The engine sends it on a GOOD EV of the plane of `longest_out` and on one of another plane.
   [[nodiscard]] Instant next_probe_at() const;
+  // EV and port of what has been in flight longest; nullopt: nothing is.
+  struct Way {
+    uint32_t tag = 0;
+    uint8_t port = 0;
+  };
+  [[nodiscard]] std::optional<Way> longest_out() const;
   void on_probe_sent(Instant now);
   // Call after on_sack of the same packet: PSNs sent before the probe and still missing are lost if the
   // answer shows low delay.
   void on_probe_answer(Instant now, Instant probe_sent_at, uint8_t port, Duration rtt, Effects& out);
-  // A probe of any path that was sent then came back: the peer is there.
+  // A probe of any path that was sent then came back: the peer is there. Before on_sack of its answer, which
+  // judges by it what was sent long before.
   void on_peer_alive(Instant probe_sent_at);
   [[nodiscard]] Instant next_timeout() const;  // ACK timer
   void on_timeout(Instant now, Effects& out);

@@ -55,6 +55,7 @@ struct Requester::Impl {
   [[nodiscard]] Instant hold_deadline() const;
   [[nodiscard]] Instant next_timeout();
   void on_timeout(Instant now, Effects& out);
+  [[nodiscard]] Instant probe_basis() const;
   [[nodiscard]] Instant next_probe_at() const;
   void retry_now(Instant now);
 
@@ -81,7 +82,7 @@ struct Requester::Impl {
   Instant flight_since{INT64_MIN / 2};        // first transmission after nothing was in flight
   Instant received_since = Instant::never();  // oldest message fully received, Transport ACK missing
   Instant last_solicit{INT64_MIN / 2};
-  Instant last_probe{};
+  Instant last_probe{INT64_MIN / 2};
   uint32_t probes_unanswered = 0;
 };
 

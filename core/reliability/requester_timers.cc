@@ -85,13 +85,22 @@ void Requester::Impl::on_timeout(Instant now, Effects& out) {
   }
 }
 
+// Since when an answer is due; never() when none is.
+Instant Requester::Impl::probe_basis() const {
+  if (win.oldest_sent() != SentWindow::kNone) return std::max(last_ack_at, flight_since);
+  if (win.empty() && !received_since.is_never()) return std::max(received_since, last_solicit);
+  return Instant::never();
+}
+
 Instant Requester::Impl::next_probe_at() const {
   const Duration base = timing.base_rtt;
-  if (dead || base.ns <= 0 || win.oldest_sent() == SentWindow::kNone) return Instant::never();
+  const Instant since = probe_basis();
+  if (dead || base.ns <= 0 || since.is_never()) return Instant::never();
   const bool waiting = msgs.has_unsent() || win.queued() > 0;
   const Duration quiet = std::max({waiting ? base * kBusyProbeRtts : base + timing.target_delay,
                                    timing.srtt + timing.rttvar * 4, cfg.reorder_min_time});
-  const Instant first = std::max(last_ack_at, flight_since) + quiet;
+  // An answer that settled nothing is no reason to ask at once again.
+  const Instant first = std::max(since, last_probe) + quiet;
   if (probes_unanswered == 0) return first;
   // Silence is not worth a flood: each unanswered probe doubles the wait, up to the ACK timer's.
   const Duration step = base * kProbeRepeatRtts;

@@ -313,6 +313,8 @@ void Responder::on_probe(Instant now, const wire::Packet& p, uint32_t entropy, b
   t.probe_id = p.peth.probe_id;
   t.m = ce ? 1 : 0;
   r.trigger_sack(t);
+  // All that came is complete: what the sender misses can be the Transport ACK.
+  if (r.msgs.done() > 0 && r.msgs.acked_end() == r.window.max_received()) r.ack_pending = true;
 }
 
 bool Responder::has_control() const {

@@ -19,14 +19,33 @@ bool SackBuilder::same_echo(const Trigger& a, const Trigger& b) {
 }
 
 bool SackBuilder::push(const Trigger& t) {
-  for (size_t i = pending_.size(); i-- > 0;) {
+  for (size_t i = t.kind == Trigger::Kind::sack ? pending_.size() : 0; i-- > 0;) {
     if (!same_echo(pending_[i], t)) continue;
     pending_[i] = t;
     return true;
   }
-  if (pending_.size() >= kMaxPending) return false;
-  pending_.push_back(t);
-  return true;
+  if (pending_.size() < kMaxPending) {
+    pending_.push_back(t);
+    return true;
+  }
+  if (t.kind == Trigger::Kind::nack) replace_plain(t);
+  return false;
+}
+
+// The newest stays: it tells about all others.
+bool SackBuilder::replace_plain(const Trigger& t) {
+  const auto plain = [](const Trigger& p) { return p.kind == Trigger::Kind::sack && p.m == 0 && !p.rtx; };
+  size_t kept = pending_.size();
+  for (size_t i = pending_.size(); i-- > 0;) {
+    if (!plain(pending_[i])) continue;
+    if (kept == pending_.size()) {
+      kept = i;
+      continue;
+    }
+    pending_[i] = t;
+    return true;
+  }
+  return false;
 }
 
 void SackBuilder::clear() {

@@ -37,10 +37,13 @@ struct SackState {
 
 class SackBuilder {
  public:
-  static constexpr size_t kMaxPending = 64;
+  // A receiver that did not run for a while finds all that its sockets hold at once. 8 KB, given back when
+  // quiet.
+  static constexpr size_t kMaxPending = 256;
   static constexpr size_t kIdlePending = 8;
 
-  // False when the trigger was dropped because too many wait.
+  // False when a trigger was dropped because too many wait: a NACK, which names a packet that nothing else
+  // does, takes the place of one that only says what any SACK says.
   bool push(const Trigger& t);
   [[nodiscard]] bool empty() const { return pending_.empty() && extra_left_ == 0; }
   // Builds the next packet; `entropy` is its trigger's. True for a SACK, false for a NACK.
@@ -54,6 +57,7 @@ class SackBuilder {
  private:
   static constexpr uint32_t kBurst = 4;  // windows for one trigger in a row
   static bool same_echo(const Trigger& a, const Trigger& b);
+  bool replace_plain(const Trigger& t);
   void build_sack(base::Instant now, const Trigger& t, const RecvWindow& window, const SackState& state,
                   wire::Packet& out);
   static void build_nack(const Trigger& t, const RecvWindow& window, wire::Packet& out);

@@ -257,3 +257,25 @@ TEST_CASE("whose report is older is a matter of each peer") {
 }
 
 }  // namespace
+
+TEST_CASE("an EV probe is answered on the EV that a QP to its sender would use, else on any") {
+  Bench b(kUs6);
+  b.ops.acquire_peer({{1, kThem6, 5001, 1}}, 3);
+  b.ops.acquire_peer({{1, kThem6, 5001, 1}}, 7);
+  uint32_t asked = 0;
+  bool knows = true;
+  b.ops.set_guide([&](uint32_t slot, const IpAddr& peer, uint8_t port) {
+    asked = slot;
+    return knows && peer == kThem6 && port == 1 ? std::optional<uint32_t>(0x00021234) : std::nullopt;
+  });
+  std::array<uint8_t, 256> head{};
+  Transmit t;
+  b.ops.on_request(Instant{0}, Bench::from(kThem6, 5001), Bench::request(1));
+  REQUIRE(b.ops.transmit(2, head, t));
+  CHECK_EQ(asked, 7u);  // the one that came last
+  CHECK_EQ(t.tag, 0x00021234u);
+  knows = false;
+  b.ops.on_request(Instant{0}, Bench::from(kThem6, 5001), Bench::request(2));
+  REQUIRE(b.ops.transmit(2, head, t));
+  CHECK_EQ(t.tag & 0xFFFF, 5001u);  // the asker's own
+}

@@ -520,3 +520,41 @@ TEST_CASE("policies have names, a name has one policy") {
   CHECK(std::find(names.begin(), names.end(), "rr") != names.end());
   CHECK(register_policy("bitmap", nullptr) != 0);
 }
+
+TEST_CASE("another: a usable EV of the ports, spares included, never the one to avoid; the rotation stays") {
+  EvTable t = table(2, 1, 1);
+  std::map<uint32_t, int> n;
+  for (int i = 0; i < 200; ++i) {
+    const auto p = t.another(1u << 1, 100);
+    REQUIRE(p.has_value());
+    ++n[p->tag];
+  }
+  CHECK_EQ(n[150], 200);
+  CHECK_EQ(n.size(), 1u);
+  n.clear();
+  for (int i = 0; i < 200; ++i) ++n[t.another(kAll, std::nullopt)->tag];
+  CHECK_EQ(n.size(), 4u);
+  t.set_state(us(1), 150, State::assumed_bad);
+  CHECK(!t.another(1u << 1, 100).has_value());
+  CHECK(!t.another(1u << 3, std::nullopt).has_value());
+}
+
+TEST_CASE("EV probes: the second in a row without an answer retires an EV, if the peer is there") {
+  EvTable t = table(1, 2, 1);
+  t.on_ev_probe_lost(us(1), 100, true);
+  t.on_ev_probe_ack(100);
+  t.on_ev_probe_lost(us(2), 100, true);
+  CHECK(t.state(100) == State::good);
+  t.on_ev_probe_lost(us(3), 101, false);
+  t.on_ev_probe_lost(us(4), 101, false);  // nobody answers anything: no path is to blame
+  CHECK(t.state(101) == State::good);
+  t.on_ev_probe_lost(us(5), 101, true);
+  CHECK(t.state(101) == State::assumed_bad);
+  CHECK_EQ(t.usable_active(), 2u);  // the spare has its place
+  t.on_ev_probe_lost(us(6), 100, true);
+  CHECK(t.state(100) == State::assumed_bad);
+  t.on_ev_probe_lost(us(7), 150, true);
+  t.on_ev_probe_lost(us(8), 150, true);
+  CHECK(t.state(150) != State::assumed_bad);  // the floor
+  t.on_ev_probe_lost(us(9), 777, true);       // unknown
+}

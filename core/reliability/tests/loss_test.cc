@@ -541,3 +541,48 @@ TEST_CASE("loss: without fast loss detection only the probe and the timer find a
   REQUIRE(e.losses.size() == 1);
   CHECK(e.losses[0].cause == LossCause::timeout);
 }
+
+TEST_CASE(
+    "probe: after an answer that settled nothing the next one waits, and another plane's proves in time") {
+  Requester r(config());
+  r.set_timing(test_timing());
+  REQUIRE(r.post(write_of(1, 2 * 1024)) == 0);
+  send_spaced(r, at_us(0), 2, Duration{100});
+  const Instant due = r.next_probe_at();
+  REQUIRE(r.longest_out().has_value());
+  r.on_probe_sent(due);
+  Effects e;
+  r.on_peer_alive(due);
+  r.on_probe_answer(due + Duration::micros(30), due, 9, Duration::micros(30),
+                    e);  // no low delay, another plane
+  CHECK(e.losses.empty());
+  CHECK(r.next_probe_at() == due + Duration::micros(21));
+  // Its SACK: nothing has arrived, and the probe left more than base RTT + target after the packets.
+  const Instant later = due + Duration::micros(21);
+  r.on_peer_alive(later);
+  SackView answer = simple_sack(Psn(0) - 1, Psn(0), 0, Psn(0));
+  answer.trigger.reset();
+  r.on_sack(later + Duration::micros(14), answer, e);
+  CHECK_EQ(e.losses.size(), 2u);
+  CHECK(!r.longest_out().has_value());
+}
+
+TEST_CASE(
+    "probe: a missing Transport ACK is asked for as early as a missing packet, at no cost to the budget") {
+  Requester r(config());
+  r.set_timing(test_timing());
+  REQUIRE(r.post(write_of(1, 1024)) == 0);
+  send_all(r, at_us(0));
+  Effects e;
+  r.on_sack(at_us(14), simple_sack(Psn(0), Psn(1), 0, Psn(0)), e);
+  CHECK(!r.longest_out().has_value());
+  CHECK(r.next_probe_at() == at_us(14 + 21));
+  CHECK(r.next_timeout() > at_us(200));
+  r.on_probe_sent(at_us(35));
+  CHECK(r.next_probe_at() > at_us(35));
+  r.on_transport_ack(at_us(48), Psn(0), wire::kAethAck, e);
+  CHECK(r.next_probe_at().is_never());
+  CHECK_EQ(r.counters().timeouts, 0u);
+  SendCompletion done;
+  CHECK(r.pop_completion(done));
+}

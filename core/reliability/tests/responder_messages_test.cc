@@ -224,8 +224,47 @@ TEST_CASE("responder: queues are bounded") {
   CHECK_EQ(p.rsp.post_recv(2), 0);
   CHECK_EQ(p.rsp.post_recv(3), ENOMEM);
   for (uint32_t i = 0; i < 1000; ++i) p.rsp.on_trimmed(p.now, only(i, 0), i, false);
-  CHECK_EQ(p.rsp.counters().control_overflow, 1000u - 64);
-  CHECK_EQ(p.answers().size(), 64u);
+  CHECK_EQ(p.rsp.counters().control_overflow, 1000u - 256);
+  CHECK_EQ(p.answers().size(), 256u);
+}
+
+TEST_CASE("responder: a full queue keeps NACKs, marks and the newest answer, not what any SACK says") {
+  Peer p(config());
+  for (uint32_t i = 0; i < 256; ++i) p.send(with_ar(only(i, static_cast<uint16_t>(i))), i, i < 10);
+  for (uint32_t i = 300; i < 600; ++i) p.rsp.on_trimmed(p.now, only(i, 0), i, false);
+  size_t nacks = 0;
+  size_t marks = 0;
+  size_t newest = 0;
+  const auto all = p.answers();
+  for (const auto& a : all) {
+    nacks += is(a, Opcode::nack);
+    marks += is(a, Opcode::sack) && a.seth.m == 1;
+    newest += is(a, Opcode::sack) && a.seth.entropy == 255;
+  }
+  CHECK_EQ(nacks, 245u);
+  CHECK_EQ(marks, 10u);
+  CHECK_EQ(newest, 1u);
+  CHECK_EQ(all.size(), 257u);  // and the Transport ACK
+}
+
+TEST_CASE("responder: a probe is answered with the Transport ACK, too, when nothing else can be missing") {
+  Peer p(config());
+  wire::Packet probe;
+  const auto acks = [&] {
+    p.rsp.on_probe(p.now, probe, 5, false);
+    const auto a = p.answers();
+    return std::count_if(a.begin(), a.end(), [](const auto& x) { return is(x, Opcode::transport_ack); });
+  };
+  CHECK_EQ(acks(), 0);  // nothing was ever complete
+  p.send(only(0, 0));
+  p.answers();
+  CHECK_EQ(acks(), 1);
+  p.send(only(2, 2));
+  p.answers();
+  CHECK_EQ(acks(), 0);  // a hole: its SACK says what to do
+  p.send(only(1, 1));
+  p.answers();
+  CHECK_EQ(acks(), 1);
 }
 
 TEST_CASE("responder: memory of a burst goes back after quiet") {
