@@ -14,6 +14,8 @@
 #include "yard/pingpong.h"
 #include "yard/placement.h"
 #include "yard/stream.h"
+#include "yard/uring.h"
+#include "yard/uring_stream.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -84,8 +86,11 @@ nb::dict run_send(const nb::dict& config) {
   r.read("labels", c.labels);
   r.read("spin", c.spin);
   r.read("seconds", c.seconds);
+  bool ring = false, zero_copy = false;
+  r.read("io_uring", ring);
+  r.read("zero_copy", zero_copy);
   r.finish();
-  return to_dict(run([&] { return yard::send_stream(c); }));
+  return to_dict(run([&] { return ring ? yard::send_stream_uring(c, zero_copy) : yard::send_stream(c); }));
 }
 
 nb::dict run_receive(const nb::dict& config, const nb::object& ready) {
@@ -100,8 +105,12 @@ nb::dict run_receive(const nb::dict& config, const nb::object& ready) {
   r.read("warm_up", c.warm_up);
   r.read("seconds", c.seconds);
   r.read("patience", c.patience);
+  bool ring = false;
+  r.read("io_uring", ring);
   r.finish();
-  return to_dict(run([&] { return yard::receive_stream(c, teller(ready)); }));
+  return to_dict(run([&] {
+    return ring ? yard::receive_stream_uring(c, teller(ready)) : yard::receive_stream(c, teller(ready));
+  }));
 }
 
 nb::dict run_duplex(const nb::dict& config, const nb::object& ready) {
@@ -161,11 +170,12 @@ nb::dict run_pong(const nb::dict& config, const nb::object& ready) {
 void bind_yard(nb::module_& m) {
   m.def("yard_send", &run_send, "config"_a,
         "Sends {to: [(address, port)], from, payload, segments, batch, window, cold_bytes, labels, spin, "
-        "seconds}\n"
+        "seconds,\n"
+        "io_uring, zero_copy}\n"
         "as fast as it can: {bytes, datagrams, calls, refused, seconds, cpu_seconds}. OSError, ValueError.");
   m.def("yard_receive", &run_receive, "config"_a, "ready"_a = nb::none(),
         "Counts at {at: (address, port), gro, batch, ack_every, cold_bytes, spin, warm_up, seconds, "
-        "patience}.\n"
+        "patience, io_uring}.\n"
         "`ready()` is called once the socket is bound. Figures as yard_send; zero when nothing came.");
   m.def("yard_duplex", &run_duplex, "config"_a, "ready"_a = nb::none(),
         "One end of {at, to, payload, segments, window, cold_bytes, spin, warm_up, seconds, linger, "
@@ -175,6 +185,7 @@ void bind_yard(nb::module_& m) {
         "Round trips to {to, bytes, iterations, spin, seconds}: {count, lost, min_us, p50_us .. max_us}.");
   m.def("yard_pong", &run_pong, "config"_a, "ready"_a = nb::none(),
         "Answers at {at, spin, seconds}: {answers}.");
+  m.def("yard_uring_missing", &yard::uring_missing, "Why there is no io_uring here; \"\": there is.");
   m.def(
       "yard_core_to_core_ns",
       [](int first, int second, uint32_t tries) {

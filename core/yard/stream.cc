@@ -7,11 +7,12 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "yard/counting.h"
+
 namespace mrc::yard {
 namespace {
 
 constexpr uint32_t kMostBatch = 1024;
-constexpr double kSilence = 0.2;
 
 bool passing(int error) {
   return error == EAGAIN || error == ENOBUFS || error == ECONNREFUSED || error == EINTR;
@@ -33,7 +34,7 @@ class Sender {
 
   Figures run() {
     const double start = seconds_now(), cpu = thread_cpu_seconds();
-    progress_ = start;
+    window_ = Window(c_.window, start);
     while (seconds_now() - start < c_.seconds) {
       if (c_.window == 0 || room()) send_once();
     }
@@ -46,28 +47,16 @@ class Sender {
   // True when another call fits the window.
   bool room() {
     read_acks();
-    if (f_.datagrams - acked_ + uint64_t{c_.segments} * c_.batch <=
-        std::max(c_.window, c_.segments * c_.batch)) {
-      return true;
-    }
+    if (window_.has_room(f_.datagrams, c_.segments * c_.batch)) return true;
     if (!c_.spin) socket_.wait_readable(2);
-    if (seconds_now() - progress_ > kSilence) {
-      ++f_.refused;
-      written_off_ += f_.datagrams - acked_;
-      acked_ = f_.datagrams;
-      progress_ = seconds_now();
-    }
+    f_.refused += window_.reopen(f_.datagrams, seconds_now());
     return false;
   }
 
   void read_acks() {
     std::array<uint64_t, 2> ack{};
-    while (recv(socket_.fd(), ack.data(), sizeof ack, MSG_DONTWAIT) == sizeof ack) {
-      const uint64_t count = std::min(std::min(ack[0], f_.datagrams) + written_off_, f_.datagrams);
-      if (count <= acked_) continue;
-      acked_ = count;
-      progress_ = seconds_now();
-    }
+    while (recv(socket_.fd(), ack.data(), sizeof ack, MSG_DONTWAIT) == sizeof ack)
+      window_.on_ack(ack[0], f_.datagrams, seconds_now());
   }
 
   void fill() {
@@ -116,8 +105,7 @@ class Sender {
   std::vector<mmsghdr> messages_;
   size_t next_to_ = 0;
   uint32_t label_ = 0;
-  uint64_t acked_ = 0, written_off_ = 0;
-  double progress_ = 0;
+  Window window_{0, 0};
   Figures f_;
 };
 
@@ -133,34 +121,10 @@ class Receiver {
         messages_(c.batch) {}
 
   Figures run() {
-    const double asked = seconds_now();
-    double first = 0, last = 0, start = 0, cpu = 0;
-    while (true) {
-      const bool got = take();
-      const double now = seconds_now();
-      if (got) {
-        last = now;
-        if (first == 0) first = now;
-        if (start == 0 && now - first >= c_.warm_up) {
-          start = now;
-          cpu = thread_cpu_seconds();
-          f_ = {};
-        }
-      }
-      if (first == 0 && now - asked > c_.patience) return {};
-      if (start > 0 && now - start >= c_.seconds) return finish(start, now, cpu);
-      // The sender is gone: the figures stand for the time it sent.
-      if (last > 0 && now - last > 1) return start > 0 ? finish(start, last, cpu) : Figures{};
-    }
+    return count_arrivals(c_, f_, [this] { return take(); });
   }
 
  private:
-  Figures finish(double start, double end, double cpu) {
-    f_.seconds = end - start;
-    f_.cpu_seconds = thread_cpu_seconds() - cpu;
-    return f_;
-  }
-
   bool take() {
     for (uint32_t i = 0; i < c_.batch; ++i) {
       vectors_[i] = {arena_.at() + kSlot * i, kSlot};

@@ -9,6 +9,8 @@
 #include "yard/pingpong.h"
 #include "yard/placement.h"
 #include "yard/stream.h"
+#include "yard/uring.h"
+#include "yard/uring_stream.h"
 
 namespace {
 
@@ -182,4 +184,52 @@ TEST_CASE("values out of range are refused") {
   DuplexConfig d;
   d.window = 0;
   CHECK(throws<std::invalid_argument>([&] { run_duplex(d, {}); }));
+}
+
+TEST_CASE("streams by io_uring carry what they say, with sockets at the other end and by themselves") {
+  SendConfig s;
+  s.to = {{"127.0.0.1", kPort + 20}};
+  s.payload = 1024;
+  s.segments = 16;
+  s.window = 128;
+  s.seconds = 0.4;
+  ReceiveConfig r;
+  r.at = {"127.0.0.1", kPort + 20};
+  r.ack_every = 16;
+  r.warm_up = 0.05;
+  r.seconds = 0.15;
+  if (!uring_missing().empty()) {
+    CHECK(throws<std::system_error>([&] { (void)send_stream_uring(s, false); }));
+    CHECK(throws<std::system_error>([&] { (void)receive_stream_uring(r, {}); }));
+    return;
+  }
+  for (int how = 0; how < 4; ++how) {  // sender and receiver, ring or sockets; the last without copying
+    const bool ring_sends = how != 1, ring_receives = how != 0;
+    Figures sent;
+    std::thread sender;
+    const auto start = [&] {
+      sender = std::thread([&] { sent = ring_sends ? send_stream_uring(s, how == 3) : send_stream(s); });
+    };
+    const Figures got = ring_receives ? receive_stream_uring(r, start) : receive_stream(r, start);
+    sender.join();
+    CHECK(got.bytes > 0);
+    CHECK_EQ(got.bytes, got.datagrams * 1024);
+    CHECK(got.seconds >= 0.15);
+    CHECK(sent.bytes >= got.bytes);
+    CHECK_EQ(sent.bytes, sent.datagrams * 1024);
+  }
+}
+
+TEST_CASE("a ring takes one destination, and nothing that it would not obey") {
+  SendConfig s;
+  s.to = {{"127.0.0.1", kPort + 21}, {"127.0.0.1", kPort + 22}};
+  CHECK(throws<std::exception>([&] { (void)send_stream_uring(s, false); }));
+  ReceiveConfig r;
+  r.at = {"127.0.0.1", kPort + 21};
+  r.batch = 0;
+  CHECK(throws<std::exception>([&] { (void)receive_stream_uring(r, {}); }));
+  if (!uring_missing().empty()) return;
+  r.batch = 8;
+  r.patience = 0.05;
+  CHECK_EQ(receive_stream_uring(r, {}).bytes, 0u);
 }

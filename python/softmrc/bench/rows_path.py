@@ -72,6 +72,17 @@ def raw_share(cold_bytes: int, bench: Bench) -> Outcome:
     return _ratio(site, pairs, f"bare UDP_SEGMENT and UDP_GRO, {segments} x {payload} B, window of 8 runs")
 
 
+def raw_io_uring(bench: Bench) -> Outcome:
+    """Goodput of bare sockets behind io_uring, as a multiple of the same with system calls."""
+    site = bench.sites.path(9000)
+    payload, segments = BULK[9000]
+    bare = partial(bare_stream, bench, site, payload=payload, segments=segments, window=8)
+    pairs = bench.pairs(lambda: bare(io_uring=True), bare)
+    outcome = _ratio(site, pairs, f"bare UDP_SEGMENT and UDP_GRO by system calls, {segments} x {payload} B")
+    uncopied = bare(io_uring=True, zero_copy=True)
+    return replace(outcome, detail={**outcome.detail, "io_uring_zero_copy_gbps": uncopied.value})
+
+
 def per_packet_spray(bench: Bench) -> Outcome:
     """Goodput with another EV for every packet, as a share of a bare sendmmsg sender's."""
     site = bench.sites.path(9000)
@@ -141,7 +152,9 @@ def _srv6_load(fabric: Fabric) -> Load:
     return replace(bulk(), mtu=8896, via=(fabric.usid_list("b"), fabric.usid_list("a")))
 
 
-def _row(name: str, about: str, target: float, run: Any, needs: tuple[str, ...] = (), **more: Any) -> Row:
+def _row(
+    name: str, about: str, target: float | None, run: Any, needs: tuple[str, ...] = (), **more: Any
+) -> Row:
     return Row(name=name, about=about, target=target, run=run, needs=needs, **more)
 
 
@@ -151,6 +164,7 @@ PATH_ROWS = (
     _row("both_ways", "goodput both ways / TCP both ways", 1.5, both_ways, ("iperf3",), loopback=True),
     _row("raw_share_hot", "goodput / bare sockets, warm memory", 0.8, partial(raw_share, 0), loopback=True),
     _row("raw_share_cold", "goodput / bare sockets, cold memory", 0.75, partial(raw_share, _COLD), loopback=True),
+    _row("raw_io_uring", "bare sockets by io_uring / by calls", None, raw_io_uring, ("io_uring",), loopback=True),
     _row("srv6_3hops", "goodput / TCP over 3 uSID switches", 1.25, srv6_3hops, ("netns", "iperf3", "srv6")),
     _row("per_packet_spray", "goodput with an EV a packet / bare sendmmsg", 0.85, per_packet_spray, loopback=True),
     _row("small_writes", "64-byte writes / datagrams of one call each", 3.0, small_writes, loopback=True),

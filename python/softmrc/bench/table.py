@@ -32,17 +32,20 @@ class Row:
     name: str
     about: str
     """For people: what `value` is."""
-    target: float
+    target: float | None
+    """None: the row informs, and is not judged."""
     at_most: bool = False
     """The value must not exceed the target; otherwise it must reach it."""
     needs: tuple[str, ...] = ()
-    """Of "netns", "iperf3", "mptcp", "srv6", "cores"."""
+    """Of "netns", "iperf3", "mptcp", "srv6", "cores", "io_uring"."""
     loopback: bool = False
     """Without namespaces it runs over loopback."""
     run: Callable[[Bench], Outcome]
 
     def meets(self, value: float) -> bool:
-        """Return whether a value is as good as the target."""
+        """Return whether a value is as good as the target; True where there is none."""
+        if self.target is None:
+            return True
         return value <= self.target if self.at_most else value >= self.target
 
 
@@ -54,11 +57,12 @@ class RowResult:
     about: str
     value: float | None
     """None: not measured; `detail` has "skipped" or "error"."""
-    target: float
+    target: float | None
+    """None: the row informs, and is not judged."""
     sense: str
     """">=" or "<=": how value and target must stand."""
     ok: bool | None
-    """None: skipped."""
+    """None: skipped, or not judged."""
     peer: dict[str, Any]
     detail: dict[str, Any]
 
@@ -68,7 +72,7 @@ class RowResult:
         detail = dict(outcome.detail)
         if outcome.also:
             detail["also"] = dict(outcome.also)
-        ok = row.meets(outcome.value) and all(outcome.also.values())
+        ok = None if row.target is None else row.meets(outcome.value) and all(outcome.also.values())
         return cls(value=outcome.value, ok=ok, peer=dict(outcome.peer), detail=detail, **_face(row))
 
     @classmethod

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from softmrc import _core
 from softmrc.bench.bench import Bench
 from softmrc.bench.pairs import Sample
 from softmrc.bench.proc import python_module
 from softmrc.bench.settings import BenchError
 from softmrc.bench.site import Site
 
-__all__ = ["BULK", "bare_both_ways", "bare_pings", "bare_stream"]
+__all__ = ["BULK", "bare_both_ways", "bare_pings", "bare_stream", "missing_io_uring"]
 
 _PORT = 7300
 _PATIENCE = 20.0
@@ -19,6 +20,11 @@ _LARGEST_RUN = 65_487
 _SEGMENTS = 128
 # Datagrams as large as the engine's at the MTU: payload of a run and how many there are in one.
 BULK = {9000: (4160, 15), 1500: (1408, 46)}
+
+
+def missing_io_uring() -> str | None:
+    """Return why there is no io_uring on this host; None: there is."""
+    return _core.yard_uring_missing() or None
 
 
 def _role(role: str, **config: Any) -> list[str]:
@@ -45,6 +51,8 @@ def bare_stream(
     spin: bool = False,
     to: str | None = None,
     extra_to: tuple[str, ...] = (),
+    io_uring: bool = False,
+    zero_copy: bool = False,
 ) -> Sample:
     """One way with plain sockets; Gbit/s of payload as received.
 
@@ -61,15 +69,19 @@ def bare_stream(
         spin: nobody sleeps.
         to: destination; None: the first plane of host b.
         extra_to: further destinations, taken in turn.
+        io_uring: rings instead of system calls, at both ends.
+        zero_copy: with rings, payload is not copied where the device allows it.
     """
     seconds, at = bench.settings.seconds, site.b_planes[0]
     receive = _role(
         "receive", at=["", _PORT] if to else [at, _PORT], gro=segments > 1, batch=receive_batch,
         ack_every=max(1, window * segments // 8) if window else 0, cold_bytes=cold_bytes, spin=spin, seconds=seconds,
+        io_uring=io_uring,
     )  # fmt: skip
     send = _role(
         "send", to=[[host, _PORT] for host in (to or at, *extra_to)], payload=payload, segments=segments, batch=batch,
         window=window * segments, cold_bytes=cold_bytes, labels=labels, spin=spin, seconds=seconds + 0.4,
+        io_uring=io_uring, zero_copy=zero_copy,
     )  # fmt: skip
     with bench.start_b(site, receive) as receiver:
         receiver.await_line("ready")

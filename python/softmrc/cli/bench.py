@@ -133,7 +133,8 @@ def _list(chosen: Sequence[Row], json: bool) -> None:
         return
     for line in found:
         skip = f"   (skipped: {line['skip']})" if line["skip"] else ""
-        typer.echo(f"{line['name']:18} {line['about']} {line['sense']} {line['target']:g}{skip}")
+        aim = "(informs)" if line["target"] is None else f"{line['sense']} {line['target']:g}"
+        typer.echo(f"{line['name']:18} {line['about']} {aim}{skip}")
 
 
 def _measure(
@@ -187,7 +188,7 @@ def _progress(
 
 
 def _line(result: RowResult) -> str:
-    mark = {True: "ok", False: "MISS", None: "skip"}[result.ok]
+    mark = {True: "ok", False: "MISS", None: "skip" if result.value is None else "info"}[result.ok]
     if result.value is None:
         why = result.detail.get("skipped") or result.detail.get("error")
         return f"{mark:4}  {result.name:18} {why}"
@@ -195,11 +196,12 @@ def _line(result: RowResult) -> str:
     figures = f"   {ours:g} beside {theirs:g} {result.peer.get('unit', '')}" if ours and theirs else ""
     broken = [words for words, holds in result.detail.get("also", {}).items() if not holds]
     more = f"   not: {', '.join(broken)}" if broken else ""
-    judged = f"{result.value:<7g} {result.sense} {result.target:g}"
+    judged = f"{result.value:<7g}" + ("" if result.target is None else f" {result.sense} {result.target:g}")
     return f"{mark:4}  {result.name:18} {judged}   {result.about}{figures}{more}"
 
 
 def _sum_up(results: list[RowResult], interrupted: bool) -> None:
-    counts = {ok: sum(r.ok is ok for r in results) for ok in (True, False, None)}
+    met, missed = (sum(r.ok is ok for r in results) for ok in (True, False))
+    skipped = sum(r.ok is None and r.value is None for r in results)
     tail = ", interrupted" if interrupted else ""
-    typer.echo(f"\n{counts[True]} met, {counts[False]} missed, {counts[None]} skipped{tail}")
+    typer.echo(f"\n{met} met, {missed} missed, {skipped} skipped{tail}")

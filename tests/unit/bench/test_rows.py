@@ -22,9 +22,10 @@ def row(run: Callable[[Bench], Outcome], **more: object) -> Row:
 
 
 def test_names_are_those_of_the_table() -> None:
-    wanted = """one_path_9000 one_path_1500 both_ways raw_share_hot raw_share_cold srv6_3hops per_packet_spray
-        small_writes cpu_per_gb four_paths_9000 four_paths_1500 cut_one_of_four link_down_near link_down_far two_paths
-        loss_0_1 loss_1 latency_sleep latency_spin idle_cpu qp_scale busy_host"""
+    wanted = """one_path_9000 one_path_1500 both_ways raw_share_hot raw_share_cold raw_io_uring srv6_3hops
+        per_packet_spray small_writes cpu_per_gb four_paths_9000 four_paths_1500 cut_one_of_four
+        link_down_near link_down_far two_paths loss_0_1 loss_1 latency_sleep latency_spin idle_cpu
+        qp_scale busy_host"""
     assert [r.name for r in ROWS] == wanted.split()
     assert {r.name: (r.target, r.at_most) for r in ROWS}["latency_sleep"] == (1.5, True)
     assert [r.name for r in choose(["loss_1", "both_ways"])] == ["both_ways", "loss_1"]
@@ -46,6 +47,8 @@ def test_verdicts() -> None:
     assert RowResult.skipped(least, "needs root").to_json()["ok"] is None
     assert most.meets(1.0)
     assert RowResult.of(most, Outcome(value=0)).sense == "<="
+    informs = RowResult.of(row(lambda _: Outcome(value=0), target=None), Outcome(value=0.2))
+    assert (informs.ok, informs.value, informs.to_json()["target"]) == (None, 0.2, None)
 
 
 def test_missing_things_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +61,8 @@ def test_missing_things_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert by_name["four_paths_9000"] == "needs root, needs iperf3, needs mptcpize"
     assert by_name["latency_spin"] == "needs two cores"
     assert by_name["raw_share_hot"] is None
+    monkeypatch.setattr("softmrc.bench.transport.missing_io_uring", lambda: "io_uring: forbidden")
+    assert skip_reason(choose(["raw_io_uring"])[0], Place(0, 0, False)) == "io_uring: forbidden"
 
 
 def test_every_row_gives_a_result_and_networks_are_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
