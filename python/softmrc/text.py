@@ -1,8 +1,8 @@
-"""Text of others, fit for a terminal: names of files, words of peers."""
+"""Text fit for a terminal: names of files and words of peers, addresses with their ports."""
 
 from __future__ import annotations
 
-__all__ = ["visible"]
+__all__ = ["host_port", "visible"]
 
 
 def visible(text: str, *, lines: bool = False) -> str:
@@ -16,6 +16,11 @@ def visible(text: str, *, lines: bool = False) -> str:
         The text, with \xff for a stray byte and \x1b, \n or \u202e for a character that is not printable.
     """
     return "".join(c if c.isprintable() or (lines and c == "\n") else _escaped(c) for c in text)
+
+
+def host_port(host: str, port: int) -> str:
+    """Return an address and a port the way they are typed: an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _escaped(char: str) -> str:

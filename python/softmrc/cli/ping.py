@@ -186,7 +186,8 @@ def _explicit(planes: str, peer_planes: str, udp_port: int, evs: int, timeout: f
 
 def _answer(planes: str, udp_port: int, evs: int, json: bool) -> None:
     """Be the other end of --peer-planes until interrupted; the engine answers."""
-    from softmrc.transfer.addresses import parse_address_list, show_address
+    from softmrc.text import host_port
+    from softmrc.transfer.addresses import parse_address_list
     from softmrc.verbs import Context
 
     addresses = parse_address_list(planes)
@@ -196,9 +197,7 @@ def _answer(planes: str, udp_port: int, evs: int, json: bool) -> None:
         if json:
             put_json({"event": "answering", "addresses": addresses, "udp_port": udp_port})
         else:
-            note(
-                f"answering anybody's EV probes on {', '.join(show_address(a, udp_port) for a in addresses)}"
-            )
+            note(f"answering anybody's EV probes on {', '.join(host_port(a, udp_port) for a in addresses)}")
         while not (failure := ctx.driver.failure()):
             time.sleep(0.5)
         fail("ping", failure, FAILED, json)

@@ -23,7 +23,7 @@ from softmrc.cli.output import (
     put_json,
     quiet_library,
 )
-from softmrc.text import visible
+from softmrc.text import host_port, visible
 
 if TYPE_CHECKING:
     from softmrc.transfer.receiver import Outcome
@@ -92,7 +92,7 @@ def _receive(
 ) -> Outcome | None:
     from softmrc.endpoint import Endpoint
     from softmrc.errors import UsageError
-    from softmrc.transfer.addresses import parse_address_list, show_address
+    from softmrc.transfer.addresses import parse_address_list
     from softmrc.transfer.receiver import Receiver
     from softmrc.transfer.tree import Tree
 
@@ -115,10 +115,10 @@ def _receive(
             else:
                 note(f"receiving into {visible(tree.path)}")
                 for address in addresses:
-                    note(f"  plane {show_address(address, listener.port)}")
+                    note(f"  plane {host_port(address, listener.port)}")
                 if token is None:
                     note(f"token: {secret}")
-                target = show_address(addresses[0], listener.port)
+                target = host_port(addresses[0], listener.port)
                 shown = f" --token {secret}" if token is None else ""
                 note(f"send with: softmrc send PATH {target}{shown}")
             reporter = _Reporter(json)

@@ -12,6 +12,7 @@ from typing import Any
 
 from softmrc.errors import UsageError, VerbsError
 from softmrc.metrics.source import Reading, Source
+from softmrc.text import host_port
 
 __all__ = ["MetricsServer", "parse_metrics_address", "serve_metrics"]
 
@@ -132,7 +133,7 @@ class MetricsServer:
     def url(self) -> str:
         """Where Prometheus finds the metrics."""
         host, port = self.address
-        return f"http://[{host}]:{port}/metrics" if ":" in host else f"http://{host}:{port}/metrics"
+        return f"http://{host_port(host, port)}/metrics"
 
     def close(self) -> None:
         """Stop serving. The sources stay. Idempotent."""

@@ -27,7 +27,6 @@ __all__ = [
     "parse_destinations",
     "parse_remote_list",
     "routes_to_planes",
-    "show_address",
 ]
 
 DEFAULT_PORT = 4791
@@ -40,11 +39,6 @@ class Destination:
 
     host: str
     port: int
-
-
-def show_address(host: str, port: int) -> str:
-    """Return address and port the way they are typed."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _port(text: str, whole: str) -> int:
