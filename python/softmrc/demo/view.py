@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from softmrc.demo import metrics
 from softmrc.demo.plan import RATE_BPS
 from softmrc.demo.run import Run
+from softmrc.live import LivePage
 
 __all__ = ["View"]
 
@@ -22,55 +21,33 @@ _EVENTS = 8
 _WINDOW_NS = 300_000_000
 
 
-class View:
+class View(LivePage):
     """Shows a run; plain lines when the output is no terminal."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._live = (
-            Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
-        )
-        self._next = 0.0
-        self._said = 0
+        super().__init__(console)
         self._title = ""
-
-    def __enter__(self) -> View:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
 
     def begin(self, title: str) -> None:
         """Start to show another run."""
-        self._title, self._said = title, 0
-        if self._live is None:
-            self._console.print(title)
+        self._title = title
+        self.forget()
+        self.say(title)
 
     def update(self, run: Run) -> None:
         """Show what is known; at most ten times a second."""
-        now = time.monotonic()
-        if now < self._next:
+        if not self.due():
             return
-        self._next = now + 0.1
-        if self._live is not None:
-            self._live.update(self._page(run), refresh=True)
+        if self.drawn:
+            self.draw(self._page(run))
         else:
-            self._lines(run)
+            self.say_new(
+                [f"  {(at - run.start_ns) / 1e9:5.2f} s  {what}" for at, what in self._happened(run)]
+            )
 
     def _happened(self, run: Run) -> list[tuple[int, str]]:
         now = time.monotonic_ns()
         return sorted(e for e in run.events if e[0] <= now)
-
-    def _lines(self, run: Run) -> None:
-        happened = self._happened(run)
-        for at, what in happened[self._said :]:
-            self._console.print(f"  {(at - run.start_ns) / 1e9:5.2f} s  {what}", highlight=False)
-        self._said = len(happened)
 
     def _page(self, run: Run) -> Group:
         end = run.placed[-1][0] if run.placed else 0

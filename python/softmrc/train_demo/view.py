@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import statistics
 import time
-from types import TracebackType
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from softmrc.live import LivePage
 from softmrc.train_demo.demo import Watcher
 from softmrc.train_demo.run import Run
 
@@ -21,57 +20,35 @@ _WIDE = 60
 _EVENTS = 6
 
 
-class View(Watcher):
+class View(LivePage, Watcher):
     """Shows one run after the other; plain lines when the output is no terminal."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._live = (
-            Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
-        )
+        super().__init__(console)
         self._title = ""
-        self._next = 0.0
-        self._said = 0
         self._done: list[tuple[str, Run]] = []
-
-    def __enter__(self) -> View:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
 
     def begin(self, title: str) -> None:
         """Start to show another run."""
-        self._title, self._said = title, 0
-        if self._live is None:
-            self._console.print(title, highlight=False)
-        else:
-            self._live.update(Text(f"{title}: starting"), refresh=True)
+        self._title = title
+        self.forget()
+        self.say(title)
+        self.draw(Text(f"{title}: starting"))
 
     def end(self, run: Run) -> None:
         """Keep what a finished run came to, on top of the next."""
         self._done.append((self._title, run))
-        if self._live is None:
-            self._console.print(f"  {_summary(run)}", highlight=False)
+        self.say(f"  {_summary(run)}")
 
     def update(self, run: Run) -> None:
         """Show what is known; at most ten times a second."""
+        if not self.due():
+            return
         now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + 0.1
-        if self._live is not None:
-            self._live.update(self._page(run, now), refresh=True)
-            return
-        happened = [i for i in run.incidents if run.began + i.at <= now]
-        for incident in happened[self._said :]:
-            self._console.print(f"  {incident.at:6.2f} s  {incident}", highlight=False)
-        self._said = len(happened)
+        if self.drawn:
+            self.draw(self._page(run, now))
+        else:
+            self.say_new([f"  {i.at:6.2f} s  {i}" for i in run.incidents if run.began + i.at <= now])
 
     def _page(self, run: Run, now: float) -> Group:
         table = Table(box=None, pad_edge=False, show_header=False)
