@@ -211,7 +211,11 @@ def test_exec_hands_through_status_input_environment_and_signals(lab: Lab) -> No
     child.send_signal(signal.SIGTERM)
     assert child.wait(10) == 42
     child.stdout.close()
-    assert run("/does/not/exist").returncode != 0
+    missing = run("/does/not/exist")
+    assert (missing.returncode, "softmrc lab exec: /does/not/exist: not found" in missing.stderr) == (
+        127,
+        True,
+    )
 
 
 def test_exec_keeps_the_terminal(lab: Lab) -> None:

@@ -201,6 +201,13 @@ def test_a_kept_lab_outlives_its_maker_and_other_processes_use_it(name: str, tmp
     assert (status.exit_code, "route to fc00:1:1001::/48" in status.output) == (1, True)
     assert shown("test").exit_code == 1
     assert shown("repair").exit_code == 0
+    assert shown("fail", "h0.p1", "--silent").exit_code == 0
+    status = shown("status")
+    assert (status.exit_code, "faults (1): h0.p1 silent" in status.output) == (1, True)
+    status = shown("status", "--json")
+    assert (status.exit_code, '"ok": false' in status.output, '"h0.p1"' in status.output) == (1, True, True)
+    assert shown("heal").exit_code == 0
+    assert shown("status").exit_code == 0
     assert cli("down").returncode == shown("down").exit_code == 0
     assert shown("status").exit_code == 2
     assert nothing_left(name) == []

@@ -12,6 +12,7 @@ import typer
 
 from softmrc.cli.lab_options import Json, Name, bits_per_second, progress
 from softmrc.cli.output import guard, note, put, put_json
+from softmrc.cli.program import must_run
 
 if TYPE_CHECKING:
     from softmrc.lab import LabSpec
@@ -185,7 +186,8 @@ def status(
     softmrc lab status --watch
     softmrc lab status --json
 
-    Exit codes: 0 all as it should be, 1 something is missing (softmrc lab repair), 2 no such lab.
+    Exit codes: 0 all as it was made, 1 something is missing (softmrc lab repair), down or broken by a fault (softmrc
+    lab heal), 2 no such lab.
     """
     with guard("lab status", json):
         from softmrc.lab import Lab
@@ -208,7 +210,14 @@ def status(
         lab.close()
         others = [n for n in known() if n != name]
         if json:
-            put_json({"ok": found.whole, **facts, "faults": [f.target for f in faults], "labs": known()})
+            put_json(
+                {
+                    "ok": found.whole and not faults,
+                    **facts,
+                    "faults": [f.target for f in faults],
+                    "labs": known(),
+                }
+            )
         else:
             put(
                 f"lab {name}: {facts['hosts']} hosts, {facts['planes']} planes, {facts['switches']} switches, "
@@ -217,14 +226,14 @@ def status(
             for text in lab.state.notes:
                 put(f"  {text}")
             if faults:
-                put(f"faults: {', '.join(f.target for f in faults)}")
+                put(f"faults ({len(faults)}): {', '.join(f'{f.target} {f.harm.words()}' for f in faults)}")
             put("all links up" if not found.down else f"down: {', '.join(facts['down'])}")
             put("nothing missing" if not found.missing else f"missing ({len(found.missing)}):")
             for text in facts["missing"]:
                 put(f"  {text}")
             if others:
                 put(f"other labs: {', '.join(others)}")
-    if not found.whole:
+    if faults or not found.whole:
         raise typer.Exit(1)
 
 
@@ -242,6 +251,8 @@ def execute(
     softmrc lab exec h0 -- softmrc perf fc00:1:8007::
     softmrc lab exec h0 -- ping fc00:1:1000:2003:1001:8007::
     softmrc lab exec p1.t1-3 -- ip -6 -s route
+
+    Exit codes: the program's own; 126 it cannot be run, 127 it is not found, 2 no such lab or node.
     """
     with guard("lab exec"):
         from softmrc.errors import UsageError
@@ -252,6 +263,7 @@ def execute(
             raise UsageError(f"which program? softmrc lab exec {node} -- bash")
         lab = Lab.load(name)
         command = lab.command(node, *program)
+        must_run("lab exec", program[0])
         own = lab.environment(node) if node in lab.hosts else {}
         os.execvpe(command[0], command, {**os.environ, **own})
 

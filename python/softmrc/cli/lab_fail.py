@@ -14,6 +14,7 @@ import typer
 
 from softmrc.cli.lab_options import Json, Name, progress
 from softmrc.cli.output import guard, note, put, put_json
+from softmrc.cli.program import must_run
 
 if TYPE_CHECKING:
     from softmrc.lab import Lab
@@ -173,7 +174,8 @@ def run(
     for = "3s"
     loss = "5%"
 
-    Exit codes: 0 all was done, 1 an action failed, 2 wrong use, 130 interrupted; with a program: its own.
+    Exit codes: 0 all was done, 1 an action failed, 2 wrong use, 130 interrupted; with a program: its own, 126 it
+    cannot be run, 127 it is not found.
     """
     with guard("lab run", json):
         from softmrc.lab import Lab
@@ -181,6 +183,8 @@ def run(
 
         program = context.args[1:] if context.args[:1] == ["--"] else list(context.args)
         plan = Script.load(script)
+        if program:
+            must_run("lab run", program[0])
         lab = Lab.load(name)
         code = 0
         with contextlib.closing(lab), progress("lab run") as step:
