@@ -117,22 +117,13 @@ def test_forged_too_big_messages_do_not_disturb_a_connection(planes: Planes) -> 
     a, b = Host(fabric.a), Host(fabric.b)
     (there,) = b.ask("open", "fd00:1::2")
     (here,) = a.ask("open", "fd00:1::1", hold_time=3.0)
-    conn = a.ask("connect", ["fd00:1::2"], b.ask("listen", 4 << 20))
+    port = b.ask("listen", 4 << 20)
+    conn = a.ask("connect", ["fd00:1::2"], port)
     stream = a.ask("stream", conn)
+    ports = here["udp_port"], there["udp_port"]
     for mtu in (1280, 68, 0, 0xFFFFFFFF):
-        fabric.b.run(
-            "python3",
-            "-c",
-            FORGE,
-            "fd00:1::1",
-            "fd00:1::2",
-            str(here["udp_port"]),
-            str(there["udp_port"]),
-            str(mtu),
-        )
-    assert "mtu 1280" in fabric.a.run("ip", "-6", "route", "get", "fd00:1::2"), (
-        "the kernel did not believe it"
-    )
+        forge(fabric.b, "fd00:1::1", "fd00:1::2", *ports, mtu=mtu)
+    assert believed(fabric.a, "fd00:1::2") == 1280, "the kernel did not believe it"
     begin = a.ask("moved", stream)
     time.sleep(1.0)
     end = a.ask("moved", stream)
@@ -141,6 +132,66 @@ def test_forged_too_big_messages_do_not_disturb_a_connection(planes: Planes) -> 
     assert a.ask("counters")["tx_too_big"] == 0
     assert {p["state"] for p in a.ask("paths", conn)} <= {"good", "skip"}
     assert a.ask("stop", stream)["error"] == ""
+    # Nor those made while the kernel remembers it.
+    again = a.ask("connect", ["fd00:1::2"], port)
+    assert believed(fabric.a, "fd00:1::2") == 1280
+    assert a.ask("pmtu", again) == 1408
+    assert not a.ask("log")
+    a.ask("write", again, 1 << 20)
+
+
+def forge(attacker: Namespace, victim: str, peer: str, sport: int, dport: int, *, mtu: int) -> None:
+    """Say that a packet of a flow of the victim's was too big."""
+    attacker.run("python3", "-c", FORGE, victim, peer, str(sport), str(dport), str(mtu))
+
+
+def believed(space: Namespace, remote: str) -> int:
+    """Return the size of packet that the kernel has learnt about a path; 0: none."""
+    words = space.run("ip", "-6", "route", "get", remote).split()
+    return int(words[words.index("mtu") + 1]) if "mtu" in words and "expires" in words else 0
+
+
+def test_what_a_route_is_limited_to_stands_whatever_is_forged(planes: Planes) -> None:
+    fabric = planes(1)
+    fabric.a.run("ip", "-6", "route", "add", "fd00:1::2/128", "dev", "a1", "mtu", "1400")
+    a, b = Host(fabric.a), Host(fabric.b)
+    (there,) = b.ask("open", "fd00:1::2")
+    (here,) = a.ask("open", "fd00:1::1")
+    port = b.ask("listen", 1 << 20)
+    conn = a.ask("connect", ["fd00:1::2"], port)
+    limited = (1400 - 92) // 64 * 64
+    assert a.ask("pmtu", conn) == limited
+    forge(fabric.b, "fd00:1::1", "fd00:1::2", here["udp_port"], there["udp_port"], mtu=1280)
+    assert believed(fabric.a, "fd00:1::2") == 1280
+    assert a.ask("pmtu", a.ask("connect", ["fd00:1::2"], port)) == limited
+
+
+def test_a_forged_size_gives_way_to_what_routers_say(stack: ExitStack) -> None:
+    """The way really is smaller than its links, but not as small as the kernel was told."""
+    fabric = narrow_chain(stack, 1420)
+    a, b = Host(fabric.a), Host(fabric.b)
+    (there,) = b.ask("open", "fd0b::1")
+    (here,) = a.ask("open", "fd0a::1")
+    port = b.ask("listen", 1 << 20)
+    size = a.ask("pmtu", a.ask("connect", ["fd0b::1"], port))
+    assert size == (1420 - 92) // 64 * 64
+    forge(fabric.b, "fd0a::1", "fd0b::1", here["udp_port"], there["udp_port"], mtu=1280)
+    assert believed(fabric.a, "fd0b::1") == 1280
+    again = a.ask("connect", ["fd0b::1"], port)
+    assert a.ask("pmtu", again) == size
+    a.ask("write", again, 1 << 20)
+
+
+def test_a_way_that_became_wide_again_is_used_at_once(stack: ExitStack) -> None:
+    fabric = narrow_chain(stack)
+    a, b = Host(fabric.a), Host(fabric.b)
+    b.ask("open", "fd0b::1")
+    a.ask("open", "fd0a::1")
+    port = b.ask("listen", 1 << 20)
+    assert a.ask("pmtu", a.ask("connect", ["fd0b::1"], port)) <= 1320 - 92
+    narrow(fabric, 1500)
+    assert believed(fabric.a, "fd0b::1") == 1320
+    assert a.ask("pmtu", a.ask("connect", ["fd0b::1"], port)) == 1408
 
 
 def test_a_path_that_shrinks_under_a_connection_is_named_at_its_end(stack: ExitStack) -> None:

@@ -2,9 +2,9 @@
 
 Decides what is asked and believed; what is agreed from it is `setup.py`'s. A datagram as large as the link, not
 to be fragmented, goes to the peer's discard port. A router it is too big for says so and the kernel remembers;
-the peer's "port unreachable" says that it arrived. Forged answers can only make a connection's packets smaller,
-down to what the kernel believes at least, and only while it is being made: the driver's sockets do not listen to
-them.
+the peer's "port unreachable" says that it arrived. What the kernel remembers may be forged, or no longer so: it is
+tried again past its memory, and what arrives counts. Answers forged in that very moment, by somebody who sees the
+question, can only make a connection's packets smaller; the driver's sockets do not listen to any.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import contextlib
 import errno
 import ipaddress
 import socket
+import struct
 from collections.abc import Mapping, Sequence
 
+from softmrc.endpoint.routemtu import route_mtu
 from softmrc.endpoint.routes import connected
 
 __all__ = ["known_path_mtu", "mtu_cause", "overhead", "path_mtu", "path_mtus"]
@@ -24,7 +26,10 @@ __all__ = ["known_path_mtu", "mtu_cause", "overhead", "path_mtu", "path_mtus"]
 _DISCOVER = {socket.AF_INET: (socket.IPPROTO_IP, 10), socket.AF_INET6: (socket.IPPROTO_IPV6, 23)}
 _MTU = {socket.AF_INET: (socket.IPPROTO_IP, 14), socket.AF_INET6: (socket.IPPROTO_IPV6, 24)}
 _HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
+_RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
 _DO = 2  # never fragment, and heed what routers say
+_PROBE = 3  # never fragment, and send whatever the link takes
+_ERROR_QUEUE = 0x2000
 _PATIENCE = 0.05
 _TRIES = 2
 _MAX_DATAGRAMS = 8
@@ -54,6 +59,10 @@ async def path_mtu(local: str, remote: str, link_mtu: int) -> int:
     # An address that is gone or unreachable is no matter of size: the connection tells, or does without it.
     with contextlib.suppress(OSError), connected(remote, local) as sock:
         sock.setblocking(False)
+        if min(link_mtu, sock.getsockopt(*_MTU[sock.family])) < link_mtu:
+            arrived = await _past_memory(local, remote, link_mtu)
+            if arrived is not None:
+                return arrived
         sock.setsockopt(*_DISCOVER[sock.family], _DO)
         unheard = 0
         for _ in range(_MAX_DATAGRAMS):
@@ -66,6 +75,43 @@ async def path_mtu(local: str, remote: str, link_mtu: int) -> int:
                 break
         found = min(link_mtu, sock.getsockopt(*_MTU[sock.family]))
     return found
+
+
+async def _past_memory(local: str, remote: str, link_mtu: int) -> int | None:
+    """Return the largest packet that arrives whatever the kernel remembers; None: nothing beyond that does."""
+    route = route_mtu(remote, local)
+    if route is None or route.learnt is None or route.encapsulated:
+        return None
+    size, unheard = min(link_mtu, route.fixed or link_mtu), 0
+    with contextlib.suppress(OSError), connected(remote, local) as sock:
+        sock.setblocking(False)
+        sock.setsockopt(*_DISCOVER[sock.family], _PROBE)
+        sock.setsockopt(*_RECVERR[sock.family], 1)
+        for _ in range(_MAX_DATAGRAMS):
+            if size <= route.learnt:
+                return None
+            said = await _send(sock, size)
+            told = _told(sock)
+            if said == errno.ECONNREFUSED:
+                return size
+            unheard += said != errno.EMSGSIZE or not 0 < told < size
+            if unheard >= _TRIES:
+                return None
+            size = told if 0 < told < size else size
+    return None
+
+
+def _told(sock: socket.socket) -> int:
+    """Return the size that the last "too big" on a socket named, bytes of packet; 0: none."""
+    told = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            _, control, _, _ = sock.recvmsg(0, 512, _ERROR_QUEUE)
+            for level, kind, data in control:
+                if (level, kind) == _RECVERR[sock.family] and len(data) >= 16:
+                    number, _, size, _ = struct.unpack_from("=IIII", data)
+                    told = size if number == errno.EMSGSIZE else told
+    return told
 
 
 async def _send(sock: socket.socket, size: int) -> int:
