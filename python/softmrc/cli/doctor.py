@@ -72,13 +72,16 @@ def _print(host: Host, works: bool) -> None:
         return "yes" if value else "no"
 
     typer.echo(f"kernel {host.kernel}, {host.cpus} CPUs, compiled core: {host.core}")
+    nodes = ", ".join(f"node {node}: {cpus}" for node, cpus in host.numa.items()) or "none named"
+    typer.echo(f"CPUs to keep threads on (only when asked) {host.cpus_usable}; NUMA {nodes}")
     typer.echo("addresses")
     for plane in host.planes:
         kind = "loopback" if plane.loopback else "link-local" if plane.link_local else ""
         rate = f"{plane.mbit} Mbit/s" if plane.mbit else ""
         state = "up" if plane.up else "down"
+        node = "" if plane.numa_node is None else f"NUMA node {plane.numa_node}"
         typer.echo(
-            f"  {plane.interface:12} {plane.address:40} mtu {plane.mtu:<6} {state:5} {rate} {kind}".rstrip()
+            f"  {plane.interface:12} {plane.address:40} mtu {plane.mtu:<6} {state:5} {rate} {kind} {node}".rstrip()
         )
     typer.echo(f"IPv4 {yes(host.ipv4)}, IPv6 {yes(host.ipv6)}, flow labels {yes(host.flow_labels)}")
     typer.echo(f"UDP GSO {yes(host.gso)}, UDP GRO {yes(host.gro)}, ECN readable {yes(host.ecn_readable)}")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from softmrc.cli.kernel import Srv6, try_srv6
+from softmrc.cpus import cpu_list, node_of, numa_nodes
 
 __all__ = ["Check", "Finding", "Host", "PlaneFound", "advice", "inspect"]
 
@@ -36,6 +37,8 @@ class PlaneFound:
     up: bool
     mbit: int
     """Link rate; 0: unknown."""
+    numa_node: int | None = None
+    """Node the interface hangs on; None: unknown."""
 
     @property
     def loopback(self) -> bool:
@@ -67,6 +70,10 @@ class Host:
 
     kernel: str
     cpus: int
+    cpus_usable: str = ""
+    """Those this process may be kept on, "0-3,8"."""
+    numa: dict[int, str] = field(default_factory=dict)
+    """CPUs of each NUMA node; empty: the kernel names none."""
     planes: list[PlaneFound] = field(default_factory=list)
     ipv4: bool = False
     ipv6: bool = False
@@ -161,7 +168,13 @@ def _planes() -> list[PlaneFound]:
         speed = _number(f"{base}/speed") if state == "up" else 0
         planes.append(
             PlaneFound(
-                name, address, family, _number(f"{base}/mtu"), state in ("up", "unknown"), max(0, speed)
+                name,
+                address,
+                family,
+                _number(f"{base}/mtu"),
+                state in ("up", "unknown"),
+                max(0, speed),
+                node_of(name),
             )
         )
     return planes
@@ -204,7 +217,12 @@ def _try(call: Any) -> bool:
 
 def inspect() -> Host:
     """Look at this host."""
-    host = Host(kernel=os.uname().release, cpus=os.cpu_count() or 1)
+    host = Host(
+        kernel=os.uname().release,
+        cpus=os.cpu_count() or 1,
+        cpus_usable=cpu_list(sorted(os.sched_getaffinity(0))),
+        numa={node: cpu_list(cpus) for node, cpus in numa_nodes().items()},
+    )
     host.planes = _planes()
     _try_options(host)
     host.rmem_max = _number("/proc/sys/net/core/rmem_max")

@@ -15,13 +15,16 @@ from softmrc.cli.observe import EventsOption, MetricsOption, QlogOption
 from softmrc.cli.output import (
     FAILED,
     INTERRUPTED,
+    REFUSED,
     guard,
     human_bytes,
     human_rate,
     note,
+    put,
     put_json,
     quiet_library,
 )
+from softmrc.text import visible
 
 if TYPE_CHECKING:
     from softmrc.perf import Local, Plan, Row
@@ -82,6 +85,15 @@ _Via = Annotated[
         metavar="LIST[,LIST...]", help="SRv6: uSID lists that end at the peer; EVs are spread over them."
     ),
 ]
+_Icrc = Annotated[
+    bool, typer.Option("--icrc/--no-icrc", help="Leave the iCRC off, if the other end is told the same.")
+]
+_Cpus = Annotated[
+    str | None, typer.Option(metavar="LIST", help="CPUs that drive the transport here: 0-3,8. [not pinned]")
+]
+_Numa = Annotated[
+    str | None, typer.Option(metavar="INTERFACE", help="The same: those of the NUMA node it hangs on.")
+]
 _BinMs = Annotated[int, typer.Option(help="Milliseconds of a bin of goodput over time at this end.")]
 _PerPort = Annotated[bool, typer.Option("--report-per-port", help="Show every EV, too.")]
 _Once = Annotated[bool, typer.Option("--once", help="Server: end after one client.")]
@@ -96,15 +108,16 @@ def perf(
     both: _Both = False, mtu: _Mtu = None, ev_run: _EvRun = 0, evs: _Evs = 16, spin_us: _Spin = 50,
     region_size: _Region = None, progress: _Drive = "caller", batching: _Batching = "auto", via: _Via = None,
     backups: _Backups = 0, delay_mark_us: _DelayMark = 2000, ecn_steering: _Steering = True,
-    bin_ms: _BinMs = 100,
+    bin_ms: _BinMs = 100, icrc: _Icrc = True, cpus: _Cpus = None, numa: _Numa = None,
     per_port: _PerPort = False, once: _Once = False, timeout: _Timeout = 10.0,
     token: _Token = None, json: _Json = False, metrics: MetricsOption = None, events: EventsOption = None,
     qlog: QlogOption = None,
 ) -> None:  # fmt: skip
     """Measure what goes between two hosts: a server without HOST, a client with it.
 
-    The client decides what is measured; --planes, --evs, --spin-us, --progress, --batching, --mtu and --bin-ms are
-    each end's own. Options are named as in ib_write_bw and ib_write_lat. Ctrl-C prints what there is so far.
+    The client decides what is measured; --planes, --evs, --spin-us, --progress, --batching, --mtu, --bin-ms, --cpus,
+    --numa and --no-icrc are each end's own. Options are named as in ib_write_bw and ib_write_lat. Rows are printed as
+    they come; Ctrl-C, or a server that leaves, ends with what there is so far.
 
     \b
     softmrc perf
@@ -112,10 +125,12 @@ def perf(
     softmrc perf 10.0.0.2 --planes 10.0.0.1,10.1.0.1 -b
     softmrc perf 10.0.0.2 --op lat -s 8 --spin-us 1000000
     softmrc perf 10.0.0.2 --region-size 256m -s 1m --json
+    softmrc perf 10.0.0.2 --numa eth1 --no-icrc
 
     Exit codes: 0 done, 1 queue pairs were lost, 2 wrong use, 3 server unreachable or refuses, 130 interrupted.
     """
     with guard("perf", json):
+        from softmrc.cpus import wanted_cpus
         from softmrc.endpoint.handshake import token_bytes
         from softmrc.errors import UsageError
         from softmrc.perf import Local
@@ -129,18 +144,15 @@ def perf(
         local = Local(
             planes=tuple(mine), evs=evs, spin_us=spin_us, progress=progress, batching=batching, pmtu=mtu,
             via=tuple(parse_remote_list(via)) if via else (), bin_ms=bin_ms,
-            backups=backups, delay_mark_us=delay_mark_us, ecn_steering=ecn_steering,
+            backups=backups, delay_mark_us=delay_mark_us, ecn_steering=ecn_steering, icrc=icrc,
+            cpus=wanted_cpus(cpus, numa),
         )  # fmt: skip
         if host is None:
             _serve(local, port, secret, once, json)
             return
         plan, rows = _plan(op, size, sweep, iters, duration, qps, depth, both, ev_run, region_size)
         watch = _watch(metrics, events, qlog)
-        results = _measure(targets, port, local, plan, rows, toward, secret, timeout, json, watch)
-        if json:
-            put_json({**results[0], "rows": results} if len(results) == 1 else {"op": op, "rows": results})
-        else:
-            _print(op, results, per_port)
+        results = _measure(targets, port, local, plan, rows, toward, secret, timeout, json, watch, per_port)
     if any(r["partial"] for r in results):
         raise typer.Exit(INTERRUPTED)
     if any(r["qp_errors"] or r["errors"] for r in results):
@@ -223,47 +235,79 @@ def _watch(metrics: str | None, events: Path | None, qlog: Path | None) -> Watch
 
 def _measure(
     hosts: list[str], port: int, local: Local, plan: Plan, rows: list[Row], toward: list[str],
-    token: bytes | None, timeout: float, json: bool, watch: Watch | None,
+    token: bytes | None, timeout: float, json: bool, watch: Watch | None, per_port: bool,
 ) -> list[dict[str, Any]]:  # fmt: skip
+    """Measure and print: each row as it comes, or one JSON object at the end, also when the server leaves."""
+    from softmrc.errors import PeerError
     from softmrc.perf import measure
 
-    last = 0.0
+    report = _Report(plan.op, json, local.icrc)
+    try:
+        results = asyncio.run(
+            measure(
+                hosts, port, local, plan, rows, toward=toward, token=token, timeout=timeout,
+                progress=report.progress if not json and sys.stderr.isatty() else None, on_row=report.row,
+                watch=watch,
+            )
+        )  # fmt: skip
+    except PeerError as error:
+        if not report.rows:
+            raise
+        report.end(per_port, str(error))
+        raise typer.Exit(REFUSED) from None
+    report.end(per_port)
+    return results
 
-    def progress(row: Row, elapsed: float, moved: int) -> None:
-        nonlocal last
-        if elapsed < last:
-            last = 0.0
-        if elapsed - last >= 1.0:
+
+class _Report:
+    """What is printed of the rows."""
+
+    def __init__(self, op: str, json: bool, icrc: bool) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._op, self._json, self._icrc = op, json, icrc
+        self._told = 0.0
+
+    def progress(self, row: Row, elapsed: float, moved: int) -> None:
+        """Say about once a second how far a row is."""
+        if elapsed < self._told:
+            self._told = 0.0
+        if elapsed - self._told >= 1.0:
             rate = human_rate(moved / elapsed) if moved else "running"
             note(f"{human_bytes(row.size)} messages: {elapsed:.0f} s, {rate}")
-            last = elapsed
+            self._told = elapsed
 
-    def on_row(result: dict[str, Any]) -> None:
-        if len(rows) > 1:
-            note(
-                f"{result['size']} bytes: {result['goodput_gbps']:.2f} Gb/s, {result['lat_us']['p50']:.1f} us"
-            )
+    def row(self, result: dict[str, Any]) -> None:
+        """Take a row that is done, or cut short."""
+        from softmrc.perf.table import heading, row_head, row_line
 
-    show = not json and sys.stderr.isatty()
-    return asyncio.run(
-        measure(
-            hosts, port, local, plan, rows, toward=toward, token=token, timeout=timeout,
-            progress=progress if show else None, on_row=on_row if show else None, watch=watch,
-        )
-    )  # fmt: skip
+        self.rows.append(result)
+        if self._json:
+            return
+        if len(self.rows) == 1:
+            put(heading(self._op, result, icrc=self._icrc))
+            put(row_head(self._op))
+        put(row_line(self._op, result))
+
+    def end(self, per_port: bool, error: str | None = None) -> None:
+        """Print what all rows say together, and what ended them too early."""
+        if self._json:
+            whole = self.rows[0] if len(self.rows) == 1 else {"op": self._op}
+            failed = {} if error is None else {"ok": False, "error": visible(error), "exit_code": REFUSED}
+            put_json({**failed, **whole, "rows": self.rows})
+        else:
+            _print_totals(self.rows, per_port)
+        if error is not None:
+            note(f"softmrc perf: {error}")
 
 
-def _print(op: str, results: list[dict[str, Any]], per_port: bool) -> None:
+def _print_totals(results: list[dict[str, Any]], per_port: bool) -> None:
     from rich.console import Console
 
-    from softmrc.cli.output import put
-    from softmrc.perf.table import heading, remarks, rows_table, totals_table
+    from softmrc.perf.table import remarks, totals_table
 
     terminal = sys.stdout is not None and sys.stdout.isatty()
     console = Console(width=None if terminal else 120, highlight=False, markup=False)
     with console.capture() as text:
-        console.print(heading(op, results[0]))
-        console.print(rows_table(op, results))
         console.print()
         console.print(totals_table(results))
         for line in remarks(results):
@@ -279,7 +323,6 @@ def _print(op: str, results: list[dict[str, Any]], per_port: bool) -> None:
 
 def _serve(local: Local, port: int, token: bytes | None, once: bool, json: bool) -> None:
     from softmrc.perf import Server
-    from softmrc.text import visible
 
     def tell(what: str, details: dict[str, Any]) -> None:
         if json:

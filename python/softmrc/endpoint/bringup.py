@@ -75,6 +75,7 @@ def receive_on(
                 for mine, its in pairs
             ],
             trimming=ep.steering.trimming(knobs.trimming, ways) and peer.trim_nack,
+            icrc=knobs.icrc or not peer.icrc_off,
             rq_empty_grace_ns=int((knobs.hold_time or 2.0) * 1e9),
             base_rtt_ns=int(base_rtt * 1e9),
             delay_mark_ns=int(knobs.delay_mark * 1e9),

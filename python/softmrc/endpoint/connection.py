@@ -72,6 +72,11 @@ class Connection(Link):
         """Payload bytes of a full packet."""
         return self._pmtu
 
+    @property
+    def icrc(self) -> bool:
+        """Whether packets carry an iCRC and are checked: unless both ends asked to leave it off."""
+        return self._ep.knobs.icrc or not self._offer.icrc_off
+
     def open_beside(
         self, qp: QP, psn: int, its_end: QpOffer, *, max_wimm: int, sack_bytes: int | None = None
     ) -> Ways:

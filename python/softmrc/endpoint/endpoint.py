@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Unpack
 
+from softmrc.cpus import wanted_cpus
 from softmrc.device import end_block, host_interfaces
 from softmrc.endpoint.address import Plane
 from softmrc.endpoint.connection import Connection
@@ -27,7 +28,7 @@ from softmrc.endpoint.planes import expand_planes, ipv6_is_off
 from softmrc.endpoint.region import Exposed, Region
 from softmrc.endpoint.setup import establish
 from softmrc.endpoint.stats import EndpointStats, PlaneStatus
-from softmrc.endpoint.steering import Steering, planes_of_host
+from softmrc.endpoint.steering import Steering, guarded, planes_of_host
 from softmrc.errors import MrcError, PeerError, UsageError, VerbsError
 from softmrc.types import Buffer
 from softmrc.verbs import MR, PD, Access, Context, Rule
@@ -73,6 +74,8 @@ class Endpoint:
         """
         self._closed = True
         self.knobs = Knobs.of(knobs)
+        self.cpus = wanted_cpus(self.knobs.cpus, self.knobs.numa)
+        """CPUs the I/O thread is kept on; none: not pinned."""
         self.software = _SOFTWARE
         self.generation = os.urandom(8).hex()
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
@@ -86,11 +89,13 @@ class Endpoint:
         if not 1 <= len(chosen) <= 31:
             raise UsageError("an endpoint has 1 to 31 planes, for instance Endpoint('127.0.0.1')")
         self._say_planes(planes, chosen)
-        wanted = [self.steering.plane(self._plane(p), evs_per_plane) for p in chosen]
+        wanted = guarded(
+            [self.steering.plane(self._plane(p), evs_per_plane) for p in chosen], self.knobs.icrc
+        )
         self.ctx = Context(
             self.knobs.device, wanted, seed=seed, evs_per_plane=evs_per_plane, udp_port=udp_port,
             rcvbuf=self.knobs.rcvbuf, sndbuf=self.knobs.sndbuf, impair_seed=seed,
-            spin_us=round(self.knobs.spin * 1e6), batching=self.knobs.batching,
+            spin_us=round(self.knobs.spin * 1e6), batching=self.knobs.batching, cpus=list(self.cpus) or None,
         )  # fmt: skip
         self.pd = PD(self.ctx)
         self.hub = Hub(self.ctx, self._name, self.knobs.keepalive, self.steering.denial)

@@ -8,6 +8,7 @@ import struct
 from typing import Protocol, runtime_checkable
 
 from softmrc.errors import PeerError
+from softmrc.text import host_port
 
 __all__ = ["MAX_MESSAGE", "Exchange", "TcpExchange"]
 
@@ -37,7 +38,9 @@ class TcpExchange:
         self._reader = reader
         self._writer = writer
         name = writer.get_extra_info("peername")
-        self.peer = f"{name[0]}:{name[1]}" if name else "unknown"
+        self.peer = host_port(name[0], name[1]) if name else "unknown"
+        self.stage = "set-up"
+        """What is going on, as errors name it."""
 
     async def send(self, message: bytes) -> None:
         """Send one message of at most 64 KiB."""
@@ -47,7 +50,7 @@ class TcpExchange:
             self._writer.write(_HEADER.pack(len(message)) + message)
             await self._writer.drain()
         except OSError as error:
-            raise PeerError(f"{self.peer}: the set-up connection broke: {error}") from None
+            raise PeerError(f"{self.peer}: the connection broke during {self.stage}: {error}") from None
 
     async def recv(self) -> bytes:
         """Receive the next message.
@@ -63,7 +66,7 @@ class TcpExchange:
                 )
             return await self._reader.readexactly(length)
         except (asyncio.IncompleteReadError, OSError):
-            raise PeerError(f"{self.peer}: closed the connection during set-up") from None
+            raise PeerError(f"{self.peer}: closed the connection during {self.stage}") from None
 
     async def close(self) -> None:
         """Close the stream. Idempotent."""

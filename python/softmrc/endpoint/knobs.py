@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TypedDict
 
@@ -38,6 +39,7 @@ class KnobArgs(TypedDict, total=False):
     ev_run: int
     cc_algorithm: str
     trimming: bool | None
+    icrc: bool
     fabric: str | None
     send_depth: int
     notification_depth: int
@@ -47,6 +49,8 @@ class KnobArgs(TypedDict, total=False):
     sndbuf: int
     spin: float
     batching: str
+    cpus: str | Sequence[int] | None
+    numa: str | None
     device: str
     ev_profile: int | None
     cc_profile: int | None
@@ -101,6 +105,9 @@ class Knobs:
     trimming: bool | None = None
     """The fabric trims: use the TRIMMABLE classes towards peers that generate trim NACKs. None: as the fabric file
     says; without one, no."""
+    icrc: bool = True
+    """False: ask to leave the iCRC of packets off, which saves a pass over the payload. Done only towards peers that
+    ask for it, too (`Connection.icrc` tells); then nothing of ours notices bytes that change on the way."""
     fabric: str | None = None
     """Path of a fabric file (`softmrc.srv6`): towards peers of its plan EVs become uSID lists, spread evenly over all
     paths. None: the file that the environment's SOFTMRC_FABRIC names, as inside a host of a lab; "": none."""
@@ -122,6 +129,10 @@ class Knobs:
     batching: str = "auto"
     """How datagrams cross the kernel: "gso" (runs, UDP_SEGMENT and UDP_GRO), "mmsg" (one by one); "auto": runs
     where the kernel can."""
+    cpus: str | Sequence[int] | None = None
+    """CPUs the I/O thread is kept on, "0-3,8" or numbers; None: wherever the system puts it."""
+    numa: str | None = None
+    """An interface: the same with the CPUs of the NUMA node it hangs on. An error where nobody knows the node."""
     device: str = "mrc0"
     """Device name: whose profiles `softmrc.ctl.Controller(device)` writes."""
     ev_profile: int | None = None

@@ -211,6 +211,12 @@ class Offer:
     svc_time: bool
     mailbox: MailboxOffer
     window: Mapping[str, int] | None
+    icrc_off: bool = False
+    """The sender asks to leave the iCRC off; absent from older versions, and from others' altogether."""
+
+    def keeps_icrc(self, other: Offer) -> bool:
+        """Return whether packets between the two carry an iCRC: unless both ask for none."""
+        return not (self.icrc_off and other.icrc_off)
 
     def to_json(self) -> dict[str, Any]:
         """Return the message."""
@@ -241,20 +247,22 @@ class Offer:
             svc_time=_bool(data, "svc_time"),
             mailbox=MailboxOffer.from_json(_object(data, "mailbox")),
             window=window,
+            icrc_off=_bool(data, "icrc_off") if "icrc_off" in data else False,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """Which planes talk to each other, and the payload of a full packet."""
+    """Which planes talk to each other, the payload of a full packet, and whether there is an iCRC."""
 
     pairs: tuple[tuple[int, int], ...]
     """Number at the connecting end, number at the listening end; in messages always in this order."""
     pmtu: int
+    icrc: bool = True
 
     def to_json(self, kind: str) -> dict[str, Any]:
         """Return the message."""
-        return {"type": kind, "pairs": [list(p) for p in self.pairs], "pmtu": self.pmtu}
+        return {"type": kind, "pairs": [list(p) for p in self.pairs], "pmtu": self.pmtu, "icrc": self.icrc}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], initiator: Offer, responder: Offer) -> Agreement:
@@ -273,4 +281,7 @@ class Agreement:
         pmtu = _int(data, "pmtu", MIN_PMTU, min(initiator.pmtu, responder.pmtu))
         if not pairs or pmtu % PMTU_STEP:
             raise _bad("pairs" if not pairs else "pmtu")
-        return cls(pairs=tuple(pairs), pmtu=pmtu)
+        icrc = _bool(data, "icrc") if "icrc" in data else True
+        if icrc is not initiator.keeps_icrc(responder):
+            raise _bad("icrc")
+        return cls(pairs=tuple(pairs), pmtu=pmtu, icrc=icrc)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from softmrc.endpoint.address import explain_no_pair, pair_planes
@@ -73,6 +74,7 @@ class _Ends:
             svc_time=False,
             mailbox=self.mailbox.offer,
             window=window.to_json() if window is not None else None,
+            icrc_off=not knobs.icrc,
         )
 
     def receive_from(self, peer: Offer, pairs: list[tuple[int, int]], pmtu: int) -> None:
@@ -157,6 +159,8 @@ async def establish(
         raise
     try:
         conn.path_names = ends.ways.names
+        if not ep.knobs.icrc and agreed.icrc:
+            _log.info("%s: %s does not ask to leave the iCRC off, so it stays on", ep.name, theirs.name)
         conn._start()
         await _begin(conn, shake, initiator=initiator, agreed=agreed)
     except BaseException:
@@ -174,7 +178,8 @@ async def _propose(ep: Endpoint, shake: Handshake, mine: Offer, theirs: Offer) -
     if not pairs:
         await shake.refuse("planes", explain_no_pair(mine.planes, theirs.planes))
     pmtu = await _size(ep, shake, mine, theirs, pairs)
-    await shake.send(Agreement(pairs=tuple(pairs), pmtu=pmtu).to_json("pairs"))
+    wanted = Agreement(pairs=tuple(pairs), pmtu=pmtu, icrc=mine.keeps_icrc(theirs))
+    await shake.send(wanted.to_json("pairs"))
     final = Agreement.from_json(await shake.recv("ready"), mine, theirs)
     if final.pairs != tuple(pairs) or final.pmtu > pmtu:
         await shake.refuse("agreement", "the answer to the proposed planes and packet size is another one")
@@ -190,8 +195,9 @@ async def _consent(ep: Endpoint, shake: Handshake, mine: Offer, theirs: Offer) -
     proposed = Agreement.from_json(await shake.recv("pairs"), theirs, mine)
     pairs = sorted((b, a) for a, b in proposed.pairs)
     pmtu = min(proposed.pmtu, await _size(ep, shake, mine, theirs, pairs))
-    _say_if_smaller(ep, mine, theirs, Agreement(pairs=tuple(pairs), pmtu=pmtu))
-    return Agreement(pairs=tuple(pairs), pmtu=pmtu)
+    agreed = Agreement(pairs=tuple(pairs), pmtu=pmtu, icrc=proposed.icrc)
+    _say_if_smaller(ep, mine, theirs, agreed)
+    return agreed
 
 
 async def _size(
@@ -223,7 +229,7 @@ async def _begin(conn: Connection, shake: Handshake, *, initiator: bool, agreed:
         await shake.send({"type": "ready"})
     else:
         its_view = tuple(sorted((b, a) for a, b in agreed.pairs))
-        await shake.send(Agreement(pairs=its_view, pmtu=agreed.pmtu).to_json("ready"))
+        await shake.send(replace(agreed, pairs=its_view).to_json("ready"))
         await shake.recv("ready")
     try:
         await prove(conn)

@@ -24,7 +24,7 @@ from softmrc.errors import UsageError
 from softmrc.srv6 import FABRIC_ENV, PLANES_ENV, Denylist, FabricFile, Path, paths
 from softmrc.verbs import spread_routes
 
-__all__ = ["Steering", "Ways", "fabric_host", "meeting_point", "planes_of_host", "sums_filled_in"]
+__all__ = ["Steering", "Ways", "fabric_host", "guarded", "meeting_point", "planes_of_host", "sums_filled_in"]
 
 _SIOCETHTOOL = 0x8946
 _GET_TX_CHECKSUM = 0x16
@@ -209,6 +209,25 @@ def fabric_host(name: str) -> list[str]:
     if host >= fabric.shape.hosts:
         raise UsageError(f"no host {name} in fabric {fabric.name}: h0 to h{fabric.shape.hosts - 1}")
     return fabric.addresses(host)
+
+
+def guarded(planes: Sequence[dict[str, Any]], icrc: bool) -> list[dict[str, Any]]:
+    """Return planes as they are, unless nothing at all would tell damaged packets from whole ones.
+
+    Args:
+        planes: as `Context` takes them.
+        icrc: False: this end asks to leave it off.
+
+    Raises:
+        UsageError: a plane without a UDP checksum would lose its iCRC, too.
+    """
+    bare = [p["address"] for p in planes if "gateway" in p or not p.get("udp_checksum", True)]
+    if bare and not icrc:
+        raise UsageError(
+            f"plane {bare[0]} sends without a UDP checksum (behind a user-space switch, or because uSID lists would "
+            "make it wrong): the iCRC alone guards it and cannot be left off"
+        )
+    return list(planes)
 
 
 def sums_filled_in(address: str) -> bool:

@@ -87,7 +87,7 @@ async def propose(talk: Talk, mine: PerfOffer, theirs: PerfOffer, timeout: float
     if not pairs:
         raise PeerError(explain_no_pair(mine.planes, theirs.planes))
     pmtu = await _size(mine, theirs, pairs)
-    await talk.send("pairs", pairs=[list(p) for p in pairs], pmtu=pmtu)
+    await talk.send("pairs", pairs=[list(p) for p in pairs], pmtu=pmtu, icrc=mine.keeps_icrc(theirs))
     answer = await talk.next("connected", timeout=timeout)
     return pairs, _read_pmtu(answer, pmtu)
 
@@ -103,6 +103,8 @@ async def consent(talk: Talk, mine: PerfOffer, theirs: PerfOffer, timeout: float
     """
     asked = await talk.next("pairs", timeout=timeout)
     pairs = sorted((b, a) for a, b in read_pairs(asked.get("pairs"), theirs, mine))
+    if asked.get("icrc", True) is not mine.keeps_icrc(theirs):
+        raise PeerError("the peer chose about the iCRC what the two ends did not ask for")
     pmtu = _read_pmtu(asked, min(mine.pmtu, theirs.pmtu))
     return pairs, min(pmtu, await _size(mine, theirs, pairs))
 

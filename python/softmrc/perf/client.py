@@ -70,7 +70,8 @@ async def measure(
         A result a row. When the task is cancelled meanwhile, the row at hand is the last one and `partial`.
 
     Raises:
-        PeerError: nobody answers, the server refuses, or no packet comes through.
+        PeerError: nobody answers, the server refuses, or no packet comes through. When that happens within a row,
+            `on_row` is given first what there is of it, `partial`.
     """
     ends = Ends(local, plan, receives=plan.both, sends=plan.op != "idle")
     try:
@@ -79,7 +80,10 @@ async def measure(
         talk = Talk(shake)
         try:
             with watch(ends) if watch is not None else contextlib.nullcontext(_nothing) as look:
-                return await _run_all(_Session(talk, ends, toward, progress, look), rows, on_row)
+                session = _Session(talk, ends, toward, progress, look)
+                await session.agree()
+                exchange.stage = "the measurement"
+                return await _run_all(session, rows, on_row)
         finally:
             await talk.close()
             await exchange.close()
@@ -94,13 +98,15 @@ def _nothing() -> None:
 async def _run_all(
     session: _Session, rows: Sequence[Row], on_row: Callable[[dict[str, Any]], None] | None
 ) -> list[dict[str, Any]]:
-    await session.agree()
     results: list[dict[str, Any]] = []
     for row in rows:
-        results.append(await session.run(row))
+        result, failure = await session.run(row)
+        results.append(result)
         if on_row is not None:
-            on_row(results[-1])
-        if results[-1]["partial"]:
+            on_row(result)
+        if failure is not None:
+            raise failure
+        if result["partial"]:
             return results
     await session.bye()
     return results
@@ -212,24 +218,42 @@ class _Session:
         """Tell the server that there are no more rows."""
         await self._talk.send("bye")
 
-    async def run(self, row: Row) -> dict[str, Any]:
-        """Measure one row."""
+    async def run(self, row: Row) -> tuple[dict[str, Any], PeerError | None]:
+        """Measure one row; beside it what ended it too early, if it was the server."""
         ends = self._ends
         imm = self._imm or (ends.plan.op == "lat" and row.size > ends.pmtu)
         warm_up = min(row.iters // 10, 100) if row.iters else 100
         before = Counters.of(ends)
         await self._begin(row, imm=imm, warm_up=warm_up)
         mark = Usage.now()
-        partial, spent = await self._run_to_end(row, mark)
+        failure: PeerError | None = None
+        report: dict[str, Any] | None = None
+        spent: Usage | None = None
+        try:
+            partial, spent = await self._run_to_end(row, mark)
+        except PeerError as error:
+            partial, failure = True, error
+            self._cut()
         usage = spent or mark.since()
         raw = self._raw(mark, usage)
-        # The peer may still be sending: many counters take long to read, and it would wait for acknowledgements.
-        report = None if partial else await self._finish()
+        if not partial:
+            # The peer may still be sending: many counters take long to read, and it would wait for acknowledgements.
+            try:
+                report = await self._finish()
+            except PeerError as error:
+                partial, failure = True, error
         after = Counters.of(ends)
-        return row_result(
-            ends.plan, row, pmtu=ends.pmtu, raw=raw, counters=after.since(before), usage=usage,
+        result = row_result(
+            ends.plan, row, pmtu=ends.pmtu, icrc=ends.icrc, raw=raw, counters=after.since(before), usage=usage,
             report=report, same_host=self._same_host, partial=partial,
         )  # fmt: skip
+        return result, failure
+
+    def _cut(self) -> None:
+        """End the row now: what completed until here counts."""
+        self._ends.stop()
+        with contextlib.suppress(PeerError):  # of a transport that failed: that is what is told already
+            self._ends.turn(0.0)
 
     def _tell(self, row: Row, elapsed: float) -> None:
         if self._progress is not None:
@@ -269,8 +293,7 @@ class _Session:
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
-            ends.stop()
-            ends.turn(0.0)
+            self._cut()
             return True, spent
         return False, spent
 

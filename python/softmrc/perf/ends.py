@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from softmrc._core import PerfPingPong, PerfPump
+from softmrc.cpus import Pinned
 from softmrc.device import refusals
 from softmrc.endpoint.knobs import DEFAULT_PMTU, Knobs
 from softmrc.endpoint.offer import PlaneOffer, QpOffer
-from softmrc.endpoint.steering import Steering, Ways
+from softmrc.endpoint.steering import Steering, Ways, guarded
 from softmrc.errors import PeerError, UsageError
 from softmrc.perf.offer import PerfOffer
 from softmrc.perf.plan import BIN_MS, Plan, Row
@@ -70,6 +71,10 @@ class Local:
     """Width of the bins in which arriving bytes are counted at this end, milliseconds."""
     rcvbuf: int = Knobs.rcvbuf
     sndbuf: int = Knobs.sndbuf
+    cpus: tuple[int, ...] = ()
+    """Where the thread that drives the transport is kept; none: not pinned."""
+    icrc: bool = True
+    """False: ask to leave the iCRC off; done when the other end asks for it, too."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be.
@@ -108,21 +113,28 @@ class Ends:
         self.receives, self.sends = receives, sends
         self.events: dict[str, int] = {"assumed_bad": 0, "qp_error": 0}
         self.pmtu = 0
+        self.icrc = True
         self.pairs: list[tuple[int, int]] = []
         self._knobs = Knobs(hold_time=_HOLD_SECONDS, delay_mark=local.delay_mark_us / 1e6)
         known = Steering.of(local.fabric)
         self._steering = Steering(None) if local.via else known
         self._ways = Ways()
         self._base_rtt = 0.0
-        planes = [known.reach(self._steering.plane({"address": p}, local.evs)) for p in local.planes]
+        planes = guarded(
+            [known.reach(self._steering.plane({"address": p}, local.evs)) for p in local.planes], local.icrc
+        )
         self.ctx = Context(
             "perf", planes, evs_per_plane=local.evs, udp_port=0, rcvbuf=local.rcvbuf,
             sndbuf=local.sndbuf, progress=local.progress, spin_us=local.spin_us, batching=local.batching,
+            cpus=list(local.cpus) if local.cpus and self.needs_immediates else None,
         )  # fmt: skip
+        self._pinned = Pinned(())
         try:
+            if not self.needs_immediates:
+                self._pinned = Pinned(local.cpus)
             self._make()
         except BaseException:
-            self.ctx.close()
+            self.close()
             raise
         self.ctx.pump.add_sink(self._on_event)
         self.pump: PerfPump | None = None
@@ -160,11 +172,13 @@ class Ends:
             pmtu=self.local.pmtu or DEFAULT_PMTU,
             mpr_dest=self._knobs.mpr,
             host=host_mark(),
+            icrc_off=not self.local.icrc,
         )  # fmt: skip
 
     def connect(self, peer: PerfOffer, pairs: Sequence[tuple[int, int]], pmtu: int) -> None:
         """Bring the queue pairs up: pairs of (our plane, its plane)."""
         self.pairs, self.pmtu = list(pairs), pmtu
+        self.icrc = self.local.icrc or not peer.icrc_off
         remote = {p.number: p for p in peer.planes}
         own = {p["port"]: p["address"] for p in self.planes}
         self._ways = self._steering.ways(
@@ -206,7 +220,7 @@ class Ends:
             QPAttr(dest_qp_num=its.qpn, rq_psn=its.psn, path_mtu=pmtu),
             MrcQPAttr(mpr_dest=knobs.mpr, max_wimm_dest=wimm, cap=0),
             SoftQPAttr(
-                peer_planes=planes, trimming=self._steering.trimming(None, self._ways),
+                peer_planes=planes, trimming=self._steering.trimming(None, self._ways), icrc=self.icrc,
                 rq_empty_grace_ns=int(_HOLD_SECONDS * 1e9),
                 base_rtt_ns=int(self._base_rtt * 1e9), delay_mark_ns=int(knobs.delay_mark * 1e9),
                 max_cwnd=window,
@@ -350,6 +364,7 @@ class Ends:
     def close(self) -> None:
         """Close everything. Idempotent."""
         self.pump = self.rally = None
+        self._pinned.release()
         self.ctx.close()
 
 

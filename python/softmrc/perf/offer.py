@@ -10,7 +10,7 @@ from typing import Any
 from softmrc.endpoint.knobs import MAX_PMTU, MIN_PMTU
 from softmrc.endpoint.offer import PlaneOffer, QpOffer
 from softmrc.errors import PeerError
-from softmrc.perf.plan import MAX_REGION, integer
+from softmrc.perf.plan import MAX_REGION, flag, integer
 
 __all__ = ["PerfOffer", "read_toward"]
 
@@ -32,6 +32,12 @@ class PerfOffer:
     mpr_dest: int
     host: str
     """Equal at both ends when they run on one machine."""
+    icrc_off: bool = False
+    """This end asks to leave the iCRC off."""
+
+    def keeps_icrc(self, other: PerfOffer) -> bool:
+        """Return whether packets between the two carry an iCRC: unless both ask for none."""
+        return not (self.icrc_off and other.icrc_off)
 
     def to_json(self) -> dict[str, Any]:
         """Return it for the peer."""
@@ -69,6 +75,7 @@ class PerfOffer:
             pmtu=integer(data, "pmtu", MIN_PMTU, MAX_PMTU),
             mpr_dest=integer(data, "mpr_dest", 1, 32),
             host=host,
+            icrc_off=flag(data, "icrc_off") if "icrc_off" in data else False,
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from softmrc.errors import PeerError, UsageError
 
-__all__ = ["BIN_MS", "MAX_REGION", "OPS", "SWEEP", "Plan", "Row", "integer", "region_for"]
+__all__ = ["BIN_MS", "MAX_REGION", "OPS", "SWEEP", "Plan", "Row", "flag", "integer", "region_for"]
 
 OPS = ("write", "write_imm", "lat", "idle")
 SWEEP = tuple(2**n for n in range(1, 24))
@@ -42,7 +42,12 @@ def integer(data: Mapping[str, Any], name: str, low: int, high: int) -> int:
     return value
 
 
-def _flag(data: Mapping[str, Any], name: str) -> bool:
+def flag(data: Mapping[str, Any], name: str) -> bool:
+    """Return a yes or no the peer sent.
+
+    Raises:
+        PeerError: it is none.
+    """
     value = data.get(name)
     if type(value) is not bool:
         raise PeerError(f"the peer asks for something impossible: {name} must be true or false")
@@ -109,9 +114,11 @@ class Plan:
     def depth_for(self, size: int) -> int:
         """Return how many messages of a size are in flight on each queue pair.
 
-        More than 64 MiB serve no path, and on a slow one they take minutes to drain.
+        More than 64 MiB in all serve no path, and at the end of a row they are waited for. One queue pair needs a
+        second message while the first is acknowledged; several fill each other's pauses.
         """
-        return min(self.depth, max(_MAX_BYTES_IN_FLIGHT // size, 2))
+        least = 2 if self.qps == 1 else 1
+        return min(self.depth, max(_MAX_BYTES_IN_FLIGHT // (size * self.qps), least))
 
     def to_json(self) -> dict[str, Any]:
         """Return it for the peer."""
@@ -131,7 +138,7 @@ class Plan:
                 op=data["op"][:32],
                 qps=integer(data, "qps", 1, _MAX_QPS),
                 depth=integer(data, "depth", 1, _MAX_DEPTH),
-                both=_flag(data, "both"),
+                both=flag(data, "both"),
                 size=integer(data, "size", 1, _MAX_SIZE),
                 region=integer(data, "region", 1, MAX_REGION),
                 ev_run=integer(data, "ev_run", 0, _MAX_EV_RUN),

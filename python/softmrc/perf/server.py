@@ -145,7 +145,7 @@ class Server:
         began = False
         try:
             await visit.agree()
-            began = True
+            began, exchange.stage = True, "the measurement"
             self._tell("start", {"peer": exchange.peer, **visit.plan.to_json()})
             while (report := await visit.next_row()) is not None:
                 self._tell("row", {"peer": exchange.peer, **report})

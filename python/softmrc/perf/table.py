@@ -7,11 +7,27 @@ from typing import Any
 
 from rich.table import Table
 
-__all__ = ["heading", "remarks", "rows_table", "totals_table"]
+__all__ = ["heading", "remarks", "row_head", "row_line", "totals_table"]
+
+# Names and widths: rows are printed as they come, when nobody knows how wide the others will be.
+_RATES = (
+    ("bytes", 10), ("iterations", 13), ("peak Gb/s", 11), ("average Gb/s", 14), ("Mmsg/s", 10), ("median us", 12),
+    ("p99 us", 12), ("CPU s/GB", 11),
+)  # fmt: skip
+_TRIPS = (
+    ("bytes", 10), ("iterations", 13), ("min", 11), ("median", 11), ("p99", 11), ("p99.9", 11), ("max", 11),
+    ("one way (median)", 18),
+)  # fmt: skip
 
 
-def heading(op: str, first: Mapping[str, Any]) -> str:
-    """Return what was measured, in one line."""
+def heading(op: str, first: Mapping[str, Any], *, icrc: bool = True) -> str:
+    """Return what was measured, in one line.
+
+    Args:
+        op: of the plan.
+        first: any row.
+        icrc: False: this end asked to leave it off.
+    """
     names = {
         "write": "RDMA write",
         "write_imm": "RDMA write with immediate",
@@ -19,44 +35,35 @@ def heading(op: str, first: Mapping[str, Any]) -> str:
         "idle": "idle",
     }
     way = ", both ways" if first["both"] else ""
+    sums = "" if icrc else ", iCRC on: only this end asked for none" if first["icrc"] else ", iCRC off"
     return (
-        f"{names[op]}{way}: {first['qps']} QP, {first['depth']} in flight each, {first['pmtu']} bytes a packet"
+        f"{names[op]}{way}: {first['qps']} QP, {first['depth']} in flight each, {first['pmtu']} bytes a packet{sums}"
         if op != "lat"
-        else f"{names[op]}: ping-pong, {first['pmtu']} bytes a packet; microseconds, there and back"
+        else f"{names[op]}: ping-pong, {first['pmtu']} bytes a packet{sums}; microseconds, there and back"
     )
 
 
-def rows_table(op: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a line for each size."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    columns = ("bytes", "iterations", "min", "median", "p99", "p99.9", "max", "one way (median)")
-    if op != "lat":
-        columns = (
-            "bytes",
-            "iterations",
-            "peak Gb/s",
-            "average Gb/s",
-            "Mmsg/s",
-            "median us",
-            "p99 us",
-            "CPU s/GB",
-        )
-    for name in columns:
-        table.add_column(name, justify="right")
-    for row in rows:
-        lat = row["lat_us"]
-        if op == "lat":
-            cells = [lat["min"], lat["p50"], lat["p99"], lat["p999"], lat["max"], row["one_way_us"]["p50"]]
-            shown = [f"{c:.2f}" for c in cells]
-        else:
-            shown = [
-                f"{row['peak_gbps']:.2f}", f"{row['goodput_gbps']:.2f}", f"{row['msg_rate_mps']:.4f}",
-                f"{lat['p50']:.1f}", f"{lat['p99']:.1f}",
-                "-" if row["cpu_s_per_gb"] is None else f"{row['cpu_s_per_gb']:.3f}",
-            ]  # fmt: skip
-        mark = " (partial)" if row["partial"] else ""
-        table.add_row(str(row["size"]), f"{row['iters']}{mark}", *shown)
-    return table
+def row_head(op: str) -> str:
+    """Return the names of the columns of `row_line`."""
+    return "".join(f"{name:>{width}}" for name, width in (_TRIPS if op == "lat" else _RATES))
+
+
+def row_line(op: str, row: Mapping[str, Any]) -> str:
+    """Return one row; the mark of one that was cut short stands at its end."""
+    lat = row["lat_us"]
+    if op == "lat":
+        figures = [lat["min"], lat["p50"], lat["p99"], lat["p999"], lat["max"], row["one_way_us"]["p50"]]
+        shown = [f"{figure:.2f}" for figure in figures]
+    else:
+        shown = [
+            f"{row['peak_gbps']:.2f}", f"{row['goodput_gbps']:.2f}", f"{row['msg_rate_mps']:.4f}",
+            f"{lat['p50']:.1f}", f"{lat['p99']:.1f}",
+            "-" if row["cpu_s_per_gb"] is None else f"{row['cpu_s_per_gb']:.3f}",
+        ]  # fmt: skip
+    cells = [str(row["size"]), str(row["iters"]), *shown]
+    widths = [width for _, width in (_TRIPS if op == "lat" else _RATES)]
+    line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+    return f"{line}  (partial)" if row["partial"] else line
 
 
 def totals_table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -51,7 +51,7 @@ class Context(Resource):
             evs_per_plane: entropy values of planes that do not say.
             udp_port: UDP port of planes that do not say; 0: the kernel picks.
             driver: `p_key`, `hop_limit`, `send_timestamps`, `accept_only_known_peers`, `rcvbuf`, `sndbuf`,
-                `impair_seed`, `spin_us`, `batching`, `progress`.
+                `impair_seed`, `spin_us`, `batching`, `progress`, `cpus` (numbers; of the I/O thread).
 
         Raises:
             UsageError: no plane, or a wrong argument.

@@ -25,8 +25,8 @@ __all__ = ["QP"]
 
 _DEFAULT_PMTU = 1024
 _SOFT = (
-    "ev_set", "ev_count", "ev_table", "ev_policy", "ev_run", "cc_algorithm", "cc_config", "trimming", "sack_bytes",
-    "sack_timer_ns", "rq_empty_grace_ns", "hold_time_ns", "min_ack_timeout_ns", "reorder_min_time_ns",
+    "ev_set", "ev_count", "ev_table", "ev_policy", "ev_run", "cc_algorithm", "cc_config", "trimming", "icrc",
+    "sack_bytes", "sack_timer_ns", "rq_empty_grace_ns", "hold_time_ns", "min_ack_timeout_ns", "reorder_min_time_ns",
     "base_rtt_ns", "delay_mark_ns", "max_cwnd",
 )  # fmt: skip
 _MRC = ("max_wimm_dest", "mpr_dest", "cap", "max_wimm", "mpr", "timeout", "linear_cnt", "exp_cnt")

@@ -147,6 +147,9 @@ class SoftQPAttr:
     cc_algorithm: str | None = None
     cc_config: Mapping[str, Any] | None = None
     trimming: bool | None = None
+    icrc: bool | None = None
+    """False: packets carry 0 in place of the iCRC, and such are taken unchecked; only what both ends agreed on: an end
+    that did not drops them. RTR; None: on."""
     sack_bytes: int | None = None
     sack_timer_ns: int | None = None
     rq_empty_grace_ns: int | None = None

@@ -17,7 +17,7 @@ class Running:
     """What the server told so far, and its port."""
 
     def __init__(self, **options):
-        local = {name: options.pop(name) for name in ("progress", "evs", "planes") if name in options}
+        local = {name: options.pop(name) for name in ("progress", "evs", "planes", "icrc") if name in options}
         self.told = []
         self._listening = threading.Event()
         self._server = Server(Local(**{"planes": PLANES, "evs": 4, **local}), 0, tell=self._tell, **options)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from softmrc.cli.app import app
 from softmrc.cli.perf import _bytes
-from softmrc.errors import UsageError
+from softmrc.errors import PeerError, UsageError
 
 CLIENT = [sys.executable, "-m", "softmrc.cli.app", "perf"]
 
@@ -56,6 +56,73 @@ def test_tables(serve):
     done = run(server, "--op", "lat", "-s", "8", "-n", "20")
     assert "there and back" in done.stdout
     assert done.stdout.splitlines()[2].split()[:2] == ["8", "20"]
+
+
+ROW = {
+    "size": 4096, "iters": 7, "both": False, "qps": 1, "depth": 4, "pmtu": 1408, "icrc": True, "peak_gbps": 2.0,
+    "goodput_gbps": 1.0, "msg_rate_mps": 0.5, "cpu_s_per_gb": None, "partial": False, "per_plane": [], "per_ev": [],
+    "rtx": 0, "local_rx_drops": 0, "assumed_bad": 0, "qp_errors": 0, "errors": 0, "tx_errors": 0, "bytes": 0,
+    "cpu": {"process_s": 0.0, "peer_process_s": 0.0}, "jain": 1.0,
+    "lat_us": dict.fromkeys(("min", "p50", "p99", "p999", "max"), 3.0), "one_way_us": {"p50": 1.5},
+}  # fmt: skip
+
+
+def pretend(monkeypatch, *steps):
+    """Let a measurement yield rows, or end with an error; return what was printed by each row, and all of it."""
+    printed, seen = [], []
+    monkeypatch.setattr("softmrc.cli.perf.put", lambda text: printed.append(text))
+
+    async def measure(*_, on_row, **__):
+        rows = []
+        for step in steps:
+            if isinstance(step, Exception):
+                raise step
+            rows.append(step)
+            on_row(step)
+            seen.append(list(printed))
+        return rows
+
+    monkeypatch.setattr("softmrc.perf.measure", measure)
+    return seen, printed
+
+
+def test_rows_are_printed_as_they_come(monkeypatch):
+    seen, printed = pretend(monkeypatch, ROW, {**ROW, "size": 8192})
+    assert CliRunner().invoke(app, ["perf", "127.0.0.1"]).exit_code == 0
+    assert [len(lines) for lines in seen] == [3, 4]
+    assert seen[0][2].split()[:4] == ["4096", "7", "2.00", "1.00"]
+    assert printed[3].split()[0] == "8192"
+    assert "no retransmission" in printed[4]
+    assert len(printed[1]) == len(printed[2]) == len(printed[3])
+
+
+def test_a_server_that_leaves_keeps_what_there_is(monkeypatch):
+    rows = ROW, {**ROW, "size": 8192, "partial": True}
+    gone = PeerError("10.0.0.2:5: closed the connection during the measurement")
+    _, printed = pretend(monkeypatch, *rows, gone)
+    result = CliRunner().invoke(app, ["perf", "127.0.0.1"])
+    assert result.exit_code == 3
+    assert printed[3].endswith("(partial)")
+    assert "during the measurement" in result.output
+    pretend(monkeypatch, *rows, gone)
+    result = CliRunner().invoke(app, ["perf", "127.0.0.1", "--json"])
+    assert result.exit_code == 3
+    found = json.loads(result.stdout.splitlines()[0])
+    assert (found["ok"], found["exit_code"], found["error"]) == (False, 3, str(gone))
+    assert [r["size"] for r in found["rows"]] == [4096, 8192]
+    pretend(monkeypatch, gone)
+    assert CliRunner().invoke(app, ["perf", "127.0.0.1"]).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("asks", "on", "words"),
+    [(False, True, ""), (True, True, "iCRC on: only this end asked"), (True, False, "iCRC off")],
+)
+def test_the_heading_tells_about_the_icrc(monkeypatch, asks, on, words):
+    _, printed = pretend(monkeypatch, {**ROW, "icrc": on})
+    assert CliRunner().invoke(app, ["perf", "127.0.0.1", *(["--no-icrc"] if asks else [])]).exit_code == 0
+    assert words in printed[0]
+    assert ("iCRC" in printed[0]) == bool(words)
 
 
 def test_what_happens_is_recorded(serve, tmp_path):
@@ -120,6 +187,11 @@ def _cpu(pid):
         (["127.0.0.1", "--token", "", "-s", "8"], 2, "empty token"),
         (["127.0.0.1", "--timeout", "nan", "-s", "8"], 2, "--timeout"),
         (["127.0.0.1", "--timeout", "-1", "-s", "8"], 2, "--timeout"),
+        (["127.0.0.1", "--cpus", "x", "-s", "8"], 2, "cpus is a list like 0-3,8"),
+        (["127.0.0.1", "--cpus", "8191", "-s", "8"], 2, "CPU 8191 is not among"),
+        (["127.0.0.1", "--numa", "lo", "-s", "8"], 2, "nobody knows which NUMA node lo hangs on"),
+        (["--numa", "nothere0"], 2, "is none here"),
+        (["--numa", "lo", "--cpus", "0"], 2, "give one of them"),
     ],
 )
 def test_errors_say_what_and_how(words, code, text):

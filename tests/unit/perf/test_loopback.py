@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import struct
+from pathlib import Path
 
 import pytest
 from tests.unit.perf.conftest import PLANES
@@ -306,9 +308,57 @@ def test_a_server_that_ends_meanwhile(serve):
             stopped.append(True)
             server.stop()
 
-    with pytest.raises(PeerError):
-        go(server, Plan(depth=4, size=4096, region=4096), Row(size=4096, duration=30), progress=progress)
+    rows = []
+    with pytest.raises(PeerError, match=r"127\.0\.0\.61:\d+: closed the connection during the measurement"):
+        go(
+            server, Plan(depth=4, size=4096, region=4096), Row(size=4096, duration=30), progress=progress,
+            on_row=rows.append,
+        )  # fmt: skip
     assert stopped
+    assert [(r["partial"], r["bytes"] > 0) for r in rows] == [(True, True)]
+
+
+def test_no_icrc_takes_both_ends(serve):
+    plan, row = Plan(qps=2, size=20_000, region=20_000), Row(size=20_000, iters=20)
+    for here, there in ((True, True), (True, False), (False, True), (False, False)):
+        (result,) = go(serve(icrc=there), plan, row, local={"icrc": here})
+        check(result, plan)
+        assert result["icrc"] is (here or there)
+
+
+@pytest.mark.parametrize("choice", [False, None, 0])
+def test_a_client_that_leaves_the_icrc_off_by_itself_is_refused(serve, choice):
+    asked = {**OPEN, "offer": {**OFFER, "icrc_off": True}}
+    answers = speak(serve(), HELLO, asked, {**PAIRS, "icrc": choice}, answers=3)
+    assert [a["type"] for a in answers] == ["hello", "perf", "error"]
+    assert "about the iCRC" in answers[2]["message"]
+
+
+def test_threads_are_kept_on_cpus_for_as_long_as_they_measure(serve):
+    plan, row = Plan(size=64, region=64), Row(size=64, iters=5)
+    before = os.sched_getaffinity(0)
+    seen = []
+    first = min(before)
+    for progress in ("caller", "thread"):
+        (result,) = go(
+            serve(), plan, row, local={"cpus": (first,), "progress": progress},
+            on_row=lambda _: seen.append((os.sched_getaffinity(0), masks().count(str(first)))),
+        )  # fmt: skip
+        assert result["iters"] == 5
+    assert os.sched_getaffinity(0) == before
+    assert seen[0][0] == {first}
+    assert seen[1][0] == before
+    assert all(count >= 1 for _, count in seen)
+
+
+def masks():
+    """What each thread of this process may use, in the kernel's words."""
+    return [
+        line.split()[1]
+        for task in Path("/proc/self/task").iterdir()
+        for line in (task / "status").read_text().splitlines()
+        if line.startswith("Cpus_allowed_list:")
+    ]
 
 
 def test_rows_walk_no_further_than_they_say(serve):

@@ -190,6 +190,8 @@ def test_depth_follows_size():
     plan = Plan(depth=128, size=1 << 23, region=1 << 23)
     assert [plan.depth_for(n) for n in (1, 1 << 19, 1 << 20, 1 << 23, 1 << 30)] == [128, 128, 64, 8, 2]
     assert Plan(depth=1).depth_for(1 << 30) == 1
+    many = Plan(depth=128, qps=1024, size=1 << 23, region=1 << 23)
+    assert [many.depth_for(n) for n in (1, 512, 4096, 1 << 16, 1 << 23)] == [128, 128, 16, 1, 1]
 
 
 def test_jain():
