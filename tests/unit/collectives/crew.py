@@ -52,8 +52,11 @@ def together(calls: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 @contextmanager
-def crew(ranks: int, timeout: float = PATIENCE, local: bool = True) -> Iterator[Crew]:
-    """Ranks that have met, until the block ends; `local`: long messages may go through memory."""
+def crew(ranks: int, timeout: float = PATIENCE, local: bool = True, hosts: str = "") -> Iterator[Crew]:
+    """Ranks that have met, until the block ends; `local`: long messages may go through memory.
+
+    `hosts`: by rank, a letter for its host, which is what its groups take it for.
+    """
     store = LocalStore()
     meshes = together(
         [partial(Mesh, store, rank, ranks, timeout=timeout, local=local) for rank in range(ranks)]
@@ -61,6 +64,8 @@ def crew(ranks: int, timeout: float = PATIENCE, local: bool = True) -> Iterator[
     good = [mesh for mesh in meshes if isinstance(mesh, Mesh)]
     try:
         assert len(good) == ranks, meshes
+        for mesh in good if hosts else ():
+            mesh.memories = tuple(hosts)
         groups = together([partial(Group, mesh) for mesh in good])
         assert all(isinstance(group, Group) for group in groups), groups
         yield Crew(good, groups)
