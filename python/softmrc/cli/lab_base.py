@@ -208,16 +208,9 @@ def status(
         }
         faults = active(lab)
         lab.close()
-        others = [n for n in known() if n != name]
+        clean = found.whole and not faults
         if json:
-            put_json(
-                {
-                    "ok": found.whole and not faults,
-                    **facts,
-                    "faults": [f.target for f in faults],
-                    "labs": known(),
-                }
-            )
+            put_json({"ok": clean, **facts, "faults": [f.target for f in faults], "labs": known()})
         else:
             put(
                 f"lab {name}: {facts['hosts']} hosts, {facts['planes']} planes, {facts['switches']} switches, "
@@ -231,9 +224,9 @@ def status(
             put("nothing missing" if not found.missing else f"missing ({len(found.missing)}):")
             for text in facts["missing"]:
                 put(f"  {text}")
-            if others:
+            if others := [n for n in known() if n != name]:
                 put(f"other labs: {', '.join(others)}")
-    if faults or not found.whole:
+    if not clean:
         raise typer.Exit(1)
 
 

@@ -70,10 +70,7 @@ def receive_on(
         QPAttr(dest_qp_num=its_end.qpn, rq_psn=its_end.psn, path_mtu=pmtu),
         MrcQPAttr(mpr_dest=knobs.mpr, max_wimm_dest=max_wimm, cap=_lacks(peer)),
         SoftQPAttr(
-            peer_planes=[
-                PeerPlane(mine, remote[its].address, remote[its].udp_port, its, ways.routes.get(mine, ()))
-                for mine, its in pairs
-            ],
+            peer_planes=_planes(peer, pairs, ways),
             trimming=ep.steering.trimming(knobs.trimming, ways) and peer.trim_nack,
             icrc=knobs.icrc or not peer.icrc_off,
             rq_empty_grace_ns=int((knobs.hold_time or 2.0) * 1e9),
@@ -84,6 +81,14 @@ def receive_on(
         ),
     )
     ep.steering.denial.watch(qp, ways)
+
+
+def _planes(peer: Offer, pairs: list[tuple[int, int]], ways: Ways) -> list[PeerPlane]:
+    remote = {p.number: p for p in peer.planes}
+    return [
+        PeerPlane(mine, remote[its].address, remote[its].udp_port, its, ways.routes.get(mine, ()))
+        for mine, its in pairs
+    ]
 
 
 def _sized(ep: Endpoint, ways: Ways, rcvbufs: list[int]) -> tuple[float, int]:

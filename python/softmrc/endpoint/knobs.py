@@ -106,8 +106,8 @@ class Knobs:
     """The fabric trims: use the TRIMMABLE classes towards peers that generate trim NACKs. None: as the fabric file
     says; without one, no."""
     icrc: bool = True
-    """False: ask to leave the iCRC of packets off, which saves a pass over the payload. Done only towards peers that
-    ask for it, too (`Connection.icrc` tells); then nothing of ours notices bytes that change on the way."""
+    """False: ask to leave the iCRC of packets off. Done only towards peers that ask for it, too (`Connection.icrc`
+    tells); then nothing of ours notices bytes that change on the way."""
     fabric: str | None = None
     """Path of a fabric file (`softmrc.srv6`): towards peers of its plan EVs become uSID lists, spread evenly over all
     paths. None: the file that the environment's SOFTMRC_FABRIC names, as inside a host of a lab; "": none."""
