@@ -300,6 +300,10 @@ class PyRunner {
     check(lane.error(), "add_lane: no such queue pair or memory, or the peer's slots differ from ours");
     return lane.value();
   }
+  nb::object lane_heard_ns(uint32_t lane) {
+    const base::Instant at = with([=](auto& r, auto&, auto) { return r.heard(lane); });
+    return at.is_never() ? nb::none() : nb::cast(at.ns);
+  }
   void close_lane(uint32_t lane) {
     check(with([=](auto& r, auto& e, auto now) { return r.close_lane(e, now, lane); }), "close_lane");
     shared_->lendings.sweep();
@@ -437,6 +441,8 @@ void bind_coll(nb::module_& m) {
            "{memory, addr, rkey, slots, slot_bytes, table, guard, token}")
       .def("close_lane_memory", &PyRunner::close_lane_memory, nb::arg("memory"), "of which no lane was made")
       .def("add_lane", &PyRunner::add_lane, nb::arg("qpn"), nb::arg("memory"), nb::arg("remote"))
+      .def("lane_heard_ns", &PyRunner::lane_heard_ns, nb::arg("lane"),
+           "when its peer last acknowledged or sent anything, by the driver's clock; None: not yet")
       .def("close_lane", &PyRunner::close_lane, nb::arg("lane"),
            "its group fails; destroy the queue pair afterwards")
       .def("new_group", &PyRunner::new_group, nb::arg("lanes"), nb::arg("rank"),

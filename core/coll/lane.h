@@ -157,6 +157,12 @@ class RecvRing {
   [[nodiscard]] uint32_t oldest() const { return freed_ % kSlots; }
   [[nodiscard]] bool released(uint32_t slot) const { return done_[slot]; }
   [[nodiscard]] uint16_t freed() const { return static_cast<uint16_t>(freed_); }
+  // A slot was released that cannot be told yet: one before it is in use.
+  [[nodiscard]] bool holds_back() const {
+    for (uint32_t i = freed_; i != arrived_; ++i)
+      if (done_[i % kSlots]) return true;
+    return false;
+  }
   // Freed since the peer was last told.
   [[nodiscard]] uint32_t untold() const { return freed_ - told_; }
   void told() { told_ = freed_; }
@@ -210,6 +216,7 @@ struct Lane {
   bool dirty = false;                // listed for a look at what can go out
   bool dead = false;
   engine::Status status = engine::Status::success;  // why
+  Instant heard = Instant::never();                 // last sign of the peer; never: none yet
 };
 
 }  // namespace mrc::coll

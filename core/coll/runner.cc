@@ -90,6 +90,11 @@ base::Result<uint32_t> Runner::add_lane(Endpoint& e, Instant now, uint32_t qpn, 
   return id;
 }
 
+Instant Runner::heard(uint32_t id) const {
+  const Lane* l = impl_->lane(id);
+  return l == nullptr ? Instant::never() : l->heard;
+}
+
 Errno Runner::close_lane(Endpoint& e, Instant now, uint32_t id) {
   Impl& m = *impl_;
   Lane* l = m.lane(id);

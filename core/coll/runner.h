@@ -71,6 +71,8 @@ class Runner {
   // would say.
   base::Result<uint32_t> add_lane(Endpoint& e, Instant now, uint32_t qpn, uint32_t memory,
                                   const RemoteMemory& remote);
+  // When its peer last acknowledged or sent anything; never: not yet, or no such lane.
+  [[nodiscard]] Instant heard(uint32_t lane) const;
   // Its group fails. Destroy the queue pair afterwards.
   Errno close_lane(Endpoint& e, Instant now, uint32_t lane);
   // `lanes` by rank, negative for our own. EINVAL: no such lane, or one that has a group.

@@ -24,6 +24,7 @@ void Runner::Impl::on_completion(Endpoint& e, Instant now, const engine::Complet
     return;
   }
   if (c.status != engine::Status::success) return fail_lane(*l, c.status);
+  l->heard = now;
   if (l->dead) return;
   if (c.opcode == engine::WcOpcode::rdma_write) return on_sent(*l);
   if (e.post_recv(now, l->qpn, 0) != 0) return fail_lane(*l, engine::Status::local_qp_operation_error);

@@ -108,7 +108,8 @@ bool Runner::Impl::post(Endpoint& e, Instant now, Lane& l, engine::SendWr& wr, I
     return false;
   }
   l.in.told();
-  l.owes_credit = false;
+  // What has been read from a slot behind one that is in use is still owed.
+  l.owes_credit = l.owes_credit && l.in.holds_back();
   l.posted.push_back({kind, job, step, wr.length});
   return true;
 }

@@ -239,3 +239,56 @@ TEST_CASE("notes from a lane that is not read from, and notes that lead elsewher
     }
   }
 }
+
+TEST_CASE("what goes through memory counts as heard of the peer") {
+  Bench b(local());
+  CHECK(b.side(0).runner->heard(b.side(0).lane).is_never());
+  meet(b);
+  for (size_t i = 1; i <= 2; ++i) {
+    const base::Instant before = b.pair.now();
+    Data d;
+    submit(b, d);
+    REQUIRE(b.run(i));
+    for (const uint32_t s : {0u, 1u}) {
+      const base::Instant heard = b.side(s).runner->heard(b.side(s).lane);
+      CHECK(!heard.is_never());
+      CHECK(heard > before);
+      CHECK(heard <= b.pair.now());
+    }
+    (void)b.pair.run_until([] { return false; }, b.pair.now() + Duration::seconds(1));
+  }
+  CHECK(b.side(0).runner->heard(4711).is_never());
+}
+
+TEST_CASE(
+    "a message that was read early is paid for when the slot before it is free, whatever went out between") {
+  constexpr uint64_t kLong = 65536, kShort = 64;
+  Bench b(local());
+  meet(b);
+  // First job: what rank 1 says at once lies in its slot at rank 0 until rank 1 has read a long message, and
+  // then rank 0 says something before it takes that up.
+  Writer zero(DType::i32);
+  const uint32_t sent = zero.add({Kind::send, 0, Buf::input, Buf::output, 1, 0, 0, kLong});
+  zero.add({Kind::recv, kEager, Buf::input, Buf::output, 1, 0, 0, kShort}, {sent});
+  zero.add({Kind::send, kEager, Buf::input, Buf::output, 1, 0, 0, kShort}, {sent});
+  Writer one(DType::i32);
+  one.add({Kind::send, kEager, Buf::input, Buf::output, 0, 0, 0, kShort});
+  const uint32_t got = one.add({Kind::recv, 0, Buf::input, Buf::output, 0, 0, 0, kLong});
+  one.add({Kind::recv, kEager, Buf::input, Buf::output, 0, 0, kLong, kShort}, {got});
+  // Second job: a long message from rank 1, which rank 0 reads at once.
+  Writer take(DType::i32), give(DType::i32);
+  take.add({Kind::recv, 0, Buf::input, Buf::output, 1, 0, 0, kLong});
+  give.add({Kind::send, 0, Buf::input, Buf::output, 0, 0, 0, kLong});
+
+  const size_t n = kLong / 4;
+  std::vector<int32_t> in0 = numbers(0, n), in1 = numbers(1, n), out0(kShort / 4), out1(n + kShort / 4),
+                       out2(n), none;
+  REQUIRE(b.submit(1, one.done(), in1, out1).ok());
+  REQUIRE(b.submit(1, give.done(), in1, none).ok());
+  CHECK(!b.run(1, Duration::millis(2)));  // both are at rank 0 before it calls
+  REQUIRE(b.submit(0, zero.done(), in0, out0).ok());
+  REQUIRE(b.submit(0, take.done(), none, out2).ok());
+  REQUIRE(b.run(2));
+  CHECK(b.all(JobState::done));
+  CHECK(out2 == in1);
+}
