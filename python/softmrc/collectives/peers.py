@@ -20,7 +20,7 @@ from softmrc.errors import MrcError, PeerError, UsageError
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["Peers", "dials"]
+__all__ = ["Peers", "dials", "order"]
 
 _AT_ONCE = 8
 _TRY_SECONDS = 10.0
@@ -31,6 +31,11 @@ _HELLO = b"H"
 def dials(a: int, b: int) -> bool:
     """Return True when rank `a` connects to rank `b`, False when it waits for it."""
     return (a < b) == bool((a + b) % 2)
+
+
+def order(rank: int, size: int) -> list[int]:
+    """Return the others in the order in which a rank connects to them: each begins behind itself."""
+    return [(rank + step) % size for step in range(1, size)]
 
 
 class Peers:
@@ -175,8 +180,7 @@ class Peers:
             self._arrived.set()
 
     async def _connect_all(self, end: float, timeout: float, gone: Callable[[int], str | None]) -> None:
-        size = len(self._doors)
-        others = [(self._rank + step) % size for step in range(1, size)]
+        others = order(self._rank, len(self._doors))
         gate = asyncio.Semaphore(_AT_ONCE)
         self._arrived = asyncio.Event()
         tasks = [

@@ -40,20 +40,26 @@ class LocalStore:
     def __init__(self) -> None:
         """Start empty."""
         self._values: dict[str, bytes] = {}
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._waited_for: dict[str, threading.Event] = {}
 
     def set(self, key: str, value: bytes) -> None:
-        """Put a value there."""
-        with self._changed:
+        """Put a value there, and wake those who wait for it."""
+        with self._lock:
             self._values[key] = bytes(value)
-            self._changed.notify_all()
+            come = self._waited_for.pop(key, None)
+        if come is not None:
+            come.set()
 
     def get(self, key: str, timeout: float) -> bytes:
         """Return a value; TimeoutError when it does not come."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: key in self._values, timeout):
-                raise TimeoutError(f"the store has no {key!r} after {timeout:g} s")
-            return self._values[key]
+        with self._lock:
+            if key in self._values:
+                return self._values[key]
+            come = self._waited_for.setdefault(key, threading.Event())
+        if not come.wait(timeout):
+            raise TimeoutError(f"the store has no {key!r} after {timeout:g} s")
+        return self._values[key]
 
 
 class TcpStore:
@@ -142,11 +148,10 @@ class _Server:
     def __init__(self, host: str, port: int) -> None:
         self._values: dict[str, bytes] = {}
         self._worker = Worker("store")
-        self._changed: asyncio.Condition
+        self._waited_for: dict[str, asyncio.Event] = {}
         self.port = self._worker.run(self._start(host, port))
 
     async def _start(self, host: str, port: int) -> int:
-        self._changed = asyncio.Condition()
         self._listening = await asyncio.start_server(
             self._serve, host, port, backlog=4096, reuse_address=True
         )
@@ -168,17 +173,18 @@ class _Server:
             writer.close()
 
     async def _set(self, key: str, value: bytes) -> tuple[bool, bytes]:
-        async with self._changed:
-            self._values[key] = value
-            self._changed.notify_all()
+        self._values[key] = value
+        if (come := self._waited_for.pop(key, None)) is not None:
+            come.set()
         return True, b""
 
     async def _get(self, key: str, timeout: float) -> tuple[bool, bytes]:
-        try:
-            async with asyncio.timeout(timeout), self._changed:
-                await self._changed.wait_for(lambda: key in self._values)
-        except TimeoutError:
-            return False, b""
+        if key not in self._values:
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._waited_for.setdefault(key, asyncio.Event()).wait()
+            except TimeoutError:
+                return False, b""
         return True, self._values[key]
 
     def close(self) -> None:

@@ -1,26 +1,28 @@
 """Ranks of one start of a job find each other in a store that may still hold what earlier starts left there.
 
 torchrun restarts workers on the same store, with the same names. So every rank says hello with a number of its own,
-rank 0 calls the roll with all these numbers and one for the meeting, and a rank that finds its own number in the roll
-knows that it is of this start. Rank 0 calls again when a hello changes: the first one may have been an old one.
+rank 0 calls each number once, and a rank that is called answers: hellos of ranks that are no more are called in vain.
+When all have answered rank 0 closes the meeting. Each rank asks the store a fixed number of things, besides waiting;
+rank 0 a fixed number for each rank.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from softmrc.errors import PeerError
 
-__all__ = ["Counting", "meet"]
+__all__ = ["Counting", "Guest", "Host", "meet"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+_PAUSE_A_RANK = 5e-5
 # How much longer than rank 0 the others wait, so that they hear from it who is missing.
 _LATE, _LATE_SECONDS = 0.05, 0.2
 _HINT = "; was every rank started, with the same store and number of ranks?"
+_ALL_HERE = b"all are here"
 _T = TypeVar("_T")
 
 
@@ -50,65 +52,100 @@ def meet(store: Counting, prefix: str, rank: int, size: int, timeout: float) -> 
     Raises:
         PeerError: ranks did not come; the text names them, the same on all ranks that did.
     """
-    mine = os.urandom(8).hex()
+    longest = _LONGEST_PAUSE + _PAUSE_A_RANK * size
     if rank == 0:
-        return _call_roll(store, prefix, mine, size, timeout)
-    store.set(f"{prefix}/hello/{rank}", mine.encode())
-    store.add(f"{prefix}/hellos", 1)
-    answered: set[str] = set()
-
-    def closed() -> dict[str, Any] | None:
-        roll = _json(store.find(f"{prefix}/roll"))
-        if roll is None or roll["hellos"].get(str(rank)) != mine:
-            return None
-        meeting = roll["meeting"]
-        if meeting not in answered:
-            answered.add(meeting)
-            store.set(f"{prefix}/{meeting}/here/{rank}", b"1")
-            store.add(f"{prefix}/{meeting}/here", 1)
-        return roll if roll["closed"] else None
-
-    roll = _until(closed, timeout * (1 + _LATE) + _LATE_SECONDS)
-    if roll is None:
+        host = Host(store, prefix, size)
+        if not _until(host.look, timeout, longest):
+            raise PeerError(host.give_up(timeout))
+        return host.close()
+    guest = Guest(store, prefix, rank)
+    met = _until(guest.look, timeout * (1 + _LATE) + _LATE_SECONDS, longest)
+    if met is None:
         raise PeerError(f"rank 0 of {size} did not come within {timeout:g} s (it calls the roll){_HINT}")
-    if roll["error"]:
-        raise PeerError(roll["error"])
-    return str(roll["meeting"])
+    return met
 
 
-def _call_roll(store: Counting, prefix: str, meeting: str, size: int, timeout: float) -> str:
-    """Rank 0: call until all have answered, and tell them."""
-    heard = -1
+class Guest:
+    """Any rank but rank 0."""
 
-    def publish(closed: bool, error: str = "") -> None:
-        found = {str(rank): store.find(f"{prefix}/hello/{rank}") for rank in range(1, size)}
-        hellos = {rank: value.decode() for rank, value in found.items() if value}
-        roll = {"meeting": meeting, "hellos": hellos, "closed": closed, "error": error}
-        store.set(f"{prefix}/roll", json.dumps(roll).encode())
+    def __init__(self, store: Counting, prefix: str, rank: int) -> None:
+        """Say hello."""
+        self._store, self._prefix, self._rank = store, prefix, rank
+        self._mine = os.urandom(8).hex()
+        self._meeting = ""
+        ticket = store.add(f"{prefix}/hellos", 1)
+        store.set(f"{prefix}/hello/{ticket}", f"{rank} {self._mine}".encode())
 
-    def answered() -> bool | None:
-        nonlocal heard
-        hellos = store.add(f"{prefix}/hellos", 0)
-        if hellos != heard:
-            heard = hellos
-            publish(closed=False)
-        return store.add(f"{prefix}/{meeting}/here", 0) >= size - 1 or None
+    def look(self) -> str | None:
+        """Answer when called; return the name of the meeting once all are there, None until then.
 
-    if size == 1 or _until(answered, timeout):
-        publish(closed=True)
+        Raises:
+            PeerError: rank 0 has given up.
+        """
+        called = self._store.find(f"{self._prefix}/call/{self._mine}")
+        if called is None:
+            return None
+        meeting = called.decode()
+        if meeting != self._meeting:  # a rank 0 of an earlier start may have called, too
+            self._meeting = meeting
+            self._store.set(f"{self._prefix}/{meeting}/here/{self._rank}", b"1")
+            self._store.add(f"{self._prefix}/{meeting}/here", 1)
+        closed = self._store.find(f"{self._prefix}/{meeting}/closed")
+        if closed is None:
+            return None
+        if closed != _ALL_HERE:
+            raise PeerError(closed.decode())
         return meeting
-    missing = [rank for rank in range(1, size) if not store.find(f"{prefix}/{meeting}/here/{rank}")]
-    named = ", ".join(map(str, missing[:16])) + (" …" if len(missing) > 16 else "")
-    text = f"rank{'s' * (len(missing) > 1)} {named} of {size} did not come within {timeout:g} s{_HINT}"
-    publish(closed=True, error=text)
-    raise PeerError(text)
 
 
-def _json(value: bytes | None) -> dict[str, Any] | None:
-    return json.loads(value) if value else None
+class Host:
+    """Rank 0."""
+
+    def __init__(self, store: Counting, prefix: str, size: int) -> None:
+        """Open a meeting."""
+        self._store, self._prefix, self._size = store, prefix, size
+        self._meeting = os.urandom(8).hex()
+        taken = store.find(f"{prefix}/taken")  # by starts whose meeting was closed
+        self._heard = int(taken) if taken else 0
+        self._unwritten: list[int] = []
+
+    def look(self) -> bool | None:
+        """Call those who have said hello since; True once all have answered, None until then."""
+        if self._size == 1:
+            return True
+        hellos = self._store.add(f"{self._prefix}/hellos", 0)
+        tickets = [*self._unwritten, *range(self._heard + 1, hellos + 1)]
+        self._heard = max(self._heard, hellos)
+        self._unwritten = [ticket for ticket in tickets if not self._call(ticket)]
+        return self._store.add(f"{self._prefix}/{self._meeting}/here", 0) >= self._size - 1 or None
+
+    def _call(self, ticket: int) -> bool:
+        hello = self._store.find(f"{self._prefix}/hello/{ticket}")
+        if hello is None:  # counted, and not written yet
+            return False
+        self._store.set(f"{self._prefix}/call/{hello.decode().split()[1]}", self._meeting.encode())
+        return True
+
+    def close(self, error: str = "") -> str:
+        """Let all go, with an error if there is one; return the name of the meeting."""
+        taken = min([self._heard, *(ticket - 1 for ticket in self._unwritten)])
+        self._store.set(f"{self._prefix}/taken", str(taken).encode())
+        self._store.set(f"{self._prefix}/{self._meeting}/closed", error.encode() or _ALL_HERE)
+        return self._meeting
+
+    def give_up(self, timeout: float) -> str:
+        """Tell all who has not come within `timeout` seconds, and return that."""
+        here = f"{self._prefix}/{self._meeting}/here"
+        missing = [rank for rank in range(1, self._size) if not self._store.find(f"{here}/{rank}")]
+        named = ", ".join(map(str, missing[:16])) + (" …" if len(missing) > 16 else "")
+        text = (
+            f"rank{'s' * (len(missing) > 1)} {named} of {self._size} did not come within {timeout:g} s{_HINT}"
+        )
+        self.close(text)
+        return text
 
 
-def _until(ask: Callable[[], _T | None], timeout: float) -> _T | None:
+def _until(ask: Callable[[], _T | None], timeout: float, longest: float) -> _T | None:
     """Ask again and again, ever less often; None after the timeout."""
     deadline = time.monotonic() + timeout
     pause = _FIRST_PAUSE
@@ -116,5 +153,5 @@ def _until(ask: Callable[[], _T | None], timeout: float) -> _T | None:
         if time.monotonic() > deadline:
             return None
         time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        pause = min(2 * pause, longest)
     return answer

@@ -15,14 +15,17 @@ __all__ = ["TorchStore"]
 
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
+_PAUSE_A_RANK = 5e-5
+"""So that a server is not asked more often by many ranks than by few."""
 
 
 class TorchStore:
     """A `torch.distributed.Store` behind the protocol of `softmrc.collectives`."""
 
-    def __init__(self, store: Any) -> None:
-        """Use `store`, which torch hands to every process group."""
+    def __init__(self, store: Any, ranks: int = 1) -> None:
+        """Use `store`, which torch hands to every process group, together with so many ranks."""
         self._store = store
+        self._longest = _LONGEST_PAUSE + _PAUSE_A_RANK * ranks
 
     def set(self, key: str, value: bytes) -> None:
         """Put a value there.
@@ -45,7 +48,7 @@ class TorchStore:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"nothing under {key!r} in the process group's store after {timeout:g} s")
             time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, self._longest)
         return bytes(self._ask("get", key))
 
     def find(self, key: str) -> bytes | None:

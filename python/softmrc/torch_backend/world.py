@@ -56,7 +56,7 @@ class World:
         Raises:
             PeerError: a rank did not come, or could not be reached; the text names it.
         """
-        shared = TorchStore(store)
+        shared = TorchStore(store, size)
         meeting = meet(shared, "softmrc", rank, size, timeout)
         mesh = Mesh(shared, rank, size, timeout=timeout, name=f"softmrc/{meeting}")
         release.forget_kept()
