@@ -13,13 +13,15 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from softmrc.collectives.cause import Evidence, Report, judge
 from softmrc.collectives.groups import Groups, GroupState
+from softmrc.collectives.mismatch import differing_calls
 from softmrc.collectives.peers import Peers
+from softmrc.collectives.vitals import State
 from softmrc.endpoint import Transfer
 from softmrc.endpoint.hub import Hub
 from softmrc.errors import PeerError
@@ -70,6 +72,8 @@ class Blame:
         ended: Callable[[], Mapping[int, tuple[str, float]]],
         name: Callable[[int], str],
         planes: Callable[[int], str],
+        silent_for: Callable[[int], float],
+        seen: Callable[[], Mapping[int, State]],
         on_verdict: Callable[[GroupState, str], object],
     ) -> None:
         """Begin to answer.
@@ -82,10 +86,13 @@ class Blame:
             ended: returns the ranks known to have ended, how ("gone", "left") and seconds since.
             name: a rank in words.
             planes: planes tried to a rank, in words.
+            silent_for: seconds since a rank was heard.
+            seen: returns how the processes of this host's other ranks are.
             on_verdict: told once a group, on the endpoint's thread, when it is broken.
         """
         self._hub, self._groups, self._peers, self._rank = hub, groups, peers, rank
         self._ended, self._name, self._planes, self._on_verdict = ended, name, planes, on_verdict
+        self._silent_for, self._seen = silent_for, seen
         self._rounds: dict[str, _Round] = {}
         self._others: dict[str, float] = {}
         peers.on(_CHANNEL, self._on_message)
@@ -122,6 +129,12 @@ class Blame:
         self._await(state)
         return state.error() or PeerError(text)
 
+    def compare(self, state: GroupState, ranks: Sequence[int]) -> None:
+        """Have ranks that this end waits for look whether they have called the same; if not, they ask."""
+        if state.broken is None:
+            prints = state.report()["prints"]
+            self._peers.tell(ranks, _CHANNEL, _pack({"t": "compare", "g": state.key, "prints": prints}))
+
     # --- endpoint's thread ----------------------------------------------------------------------------------
 
     def ask(self, state: GroupState, trouble: Trouble) -> None:
@@ -150,7 +163,7 @@ class Blame:
         report = state.report()
         if trouble is not None:
             report["waits"] = sorted({*report["waits"], *trouble.waits})
-        return {**report, "ended": ended}
+        return {**report, "ended": ended, "seen": {r: s for r, s in self._seen().items() if r in state.ranks}}
 
     def _on_message(self, rank: int, data: bytes) -> None:
         try:
@@ -164,6 +177,8 @@ class Blame:
             elif kind == "report" and (mine := self._rounds.get(key)) is not None and state is not None:
                 mine.reports[rank] = Report.from_json(message)
                 self._conclude_early(state, mine)
+            elif kind == "compare" and state is not None:
+                self._on_compare(rank, state, Report.from_json(message))
             elif kind == "condemn" and state is not None:
                 self._propose(state, str(message["text"])[:_MAX_TEXT])
             elif kind == "verdict":
@@ -198,6 +213,11 @@ class Blame:
         mine.yields = mine.yields or rank < self._rank
         self._conclude_early(state, mine)
 
+    def _on_compare(self, rank: int, state: GroupState, its: Report) -> None:
+        mine = Report.from_json(json.loads(_pack(state.report())))
+        if differing_calls({rank: its.prints, self._rank: mine.prints}, self._name):
+            self.ask(state, Trouble(waits=(rank,)))
+
     def _on_verdict_told(self, key: str, state: GroupState | None, text: str) -> None:
         if state is not None:
             self._apply(state, text)
@@ -223,7 +243,7 @@ class Blame:
         self._rounds.pop(state.key, None)
         if state.broken is not None:
             return
-        silent = {r: c.silent_for for r, c in self._peers.all().items()}
+        silent = {r: self._silent_for(r) for r in state.others}
         what = mine.trouble.what or (f"{state.last[0]} (number {state.count})" if state.busy() else "")
         acked = frozenset(r for r, t in mine.asked.items() if t.done() and t.exception() is None)
         evidence = Evidence(

@@ -10,10 +10,10 @@ import errno
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from softmrc.collectives.buffers import Buffer, as_buffer
-from softmrc.collectives.calls import Collective
+from softmrc.collectives.calls import Call, Collective
 from softmrc.collectives.dtypes import Op
 from softmrc.collectives.mesh import Mesh
 from softmrc.collectives.mismatch import mismatch_text
@@ -27,6 +27,7 @@ __all__ = ["NOTHING", "Caller", "both_buffers", "in_place"]
 
 NOTHING = Buffer(0, 0)
 """No memory: where a rank takes or gives nothing."""
+_UNEVEN = Call(Collective.ALL_TO_ALL_V)
 
 
 class Caller:
@@ -86,10 +87,15 @@ class Caller:
         text = f"rank {self.mesh.rank} aborted the group{': ' + reason if reason else ''}"
         return self.mesh.condemn(self.number, text)
 
-    def mismatch(self, failure: Mapping[str, Any]) -> str:
-        """In words, for all ranks: what this rank and another have called instead of one and the same."""
-        peer = int(failure["peer"])
-        return mismatch_text(failure, self.rank, peer, [self.mesh.name_of(rank) for rank in self.ranks])
+    def verdict(
+        self, what: str, waiting_for: Sequence[int], failure: Mapping[str, Any] | None, waited_s: float
+    ) -> PeerError:
+        """Find out, with all ranks, why a call failed; see `Mesh.verdict`."""
+        says = ""
+        if failure is not None and failure.get("status") == "mismatch":
+            names = [self.mesh.name_of(rank) for rank in self.ranks]
+            says = mismatch_text(failure, self.rank, int(failure["peer"]), names)
+        return self.mesh.verdict(self.number, what, waiting_for, failure, waited_s, says)
 
     def _move(
         self,
@@ -122,7 +128,8 @@ class Caller:
     ) -> Work:
         with self._lock:
             program = self._programs.find(collective, *kind, root, nbytes, sizes, same)
-            work = self._submit(program, source, result, factor, collective.name.lower(), nbytes, timeout)
+            call = Call(collective, kind[0], Op(kind[1]), root, nbytes, sizes)
+            work = self._submit(program, source, result, factor, call, nbytes, timeout)
         if not async_op:
             work.wait()
         return work
@@ -139,7 +146,7 @@ class Caller:
         """Call an uneven all_to_all, by bytes to and from each rank."""
         with self._lock:
             program = self._programs.all_to_all(outgoing, incoming)
-            work = self._submit(program, source, result, 1.0, "all_to_all_v", source.nbytes, timeout)
+            work = self._submit(program, source, result, 1.0, _UNEVEN, source.nbytes, timeout)
         if not async_op:
             work.wait()
         return work
@@ -150,23 +157,28 @@ class Caller:
         source: Buffer,
         result: Buffer,
         factor: float,
-        what: str,
+        call: Call,
         nbytes: int,
         timeout: float | None,
     ) -> Work:
         """Hand a program to the runner. With the lock held: jobs are numbered in this order on all ranks."""
         self._check_open()
-        mesh = self.mesh
+        mesh, what = self.mesh, call.collective.name.lower()
         seconds = self.timeout if timeout is None else timeout
         memory = (source.addr, source.nbytes), (result.addr, result.nbytes)
+        mesh.entered(self.number, what, nbytes, call)
+        job = None
         try:
             job = mesh.runner.submit(self.number, program, *memory, factor)
         except OSError as error:
             if error.errno != errno.ECANCELED:
                 raise
-            raise mesh.verdict(self.number, what) from error  # It broke since the check.
+            # It broke since the check, or in a call that is over for this rank.
+            failure = cast("Mapping[str, Any] | None", mesh.runner.failure_of(self.number))
+            raise self.verdict(what, (), failure, 0.0) from error
+        finally:
+            mesh.running(self.number, job)
         work = Work(self, job, what, (source, result), seconds)
-        mesh.entered(self.number, what, nbytes, job)
         running = self._running
         while running and running[0].done():
             running.popleft()

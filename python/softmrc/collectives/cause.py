@@ -1,9 +1,9 @@
 """Who is to blame for a collective that failed: one rank, and why, from what the members reported.
 
 Pure: the same reports give the same answer. Whose reports there are, and who decides for all, is `blame.py`'s. In
-this order: a rank whose process ended or that left (the first of them, since others follow), one that does not
-answer at all, one whose engine answers but whose program does not, one that has not called what the others wait in,
-one whose path failed, and last the one most waited for.
+this order: calls that differ, a rank whose process ended or that left (the first of them, since others follow), one
+that does not answer at all, one whose engine answers but whose program does not, one that has not called what the
+others wait in, one whose path failed, and last the one most waited for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from softmrc.collectives.mismatch import differing_calls
+from softmrc.collectives.vitals import ENDS, RUNS, STOPPED, State
+
 __all__ = ["Evidence", "Report", "judge"]
+
+_MAX_TEXT = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +32,16 @@ class Report:
     last: str = ""
     """The newest of them."""
     nbytes: int = 0
+    prints: Mapping[int, int] = field(default_factory=dict)
+    """What its newest calls were, by number."""
+    says: str = ""
+    """In what its calls differ from another rank's, in words; empty: in nothing that it knows of."""
     waits: tuple[int, ...] = ()
     """For whom it waits."""
     ended: Mapping[int, tuple[str, float]] = field(default_factory=dict)
     """Ranks it knows to have ended: "gone" or "left", and seconds since."""
+    seen: Mapping[int, State] = field(default_factory=dict)
+    """How the kernel says that processes of its host are."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Report:
@@ -41,8 +52,14 @@ class Report:
             count=int(data.get("count", 0)),
             last=str(last[0])[:100],
             nbytes=int(last[1]),
+            prints={int(n): int(value) for n, value in data.get("prints", {}).items()},
+            says=str(data.get("says", ""))[:_MAX_TEXT],
             waits=tuple(int(r) for r in data.get("waits", ())),
             ended={int(r): (str(how)[:8], float(ago)) for r, (how, ago) in data.get("ended", {}).items()},
+            seen={
+                int(r): State(str(kind)[:8], str(how)[:100])
+                for r, (kind, how) in data.get("seen", {}).items()
+            },
         )
 
 
@@ -72,10 +89,16 @@ class Evidence:
     together: str = ""
     """The last collective that this rank finished."""
 
+    def stopped(self, rank: int) -> bool:
+        """Whether the kernel says that the process of a rank is stopped."""
+        return any(r.seen.get(rank, State("")).kind == STOPPED for r in self.reports.values())
+
 
 def judge(e: Evidence) -> str:
-    """Return the verdict in words; it names one rank."""
+    """Return the verdict in words: it names one rank, or those whose calls differ."""
     culprit, why = _find(e)
+    if culprit is None:
+        return why
     parts = [f"{e.name(culprit)} {why}", _reached(e, culprit)]
     if culprit != e.me:
         parts += [
@@ -87,24 +110,40 @@ def judge(e: Evidence) -> str:
     return "; ".join(p for p in parts if p)
 
 
-def _find(e: Evidence) -> tuple[int, str]:
+def _find(e: Evidence) -> tuple[int | None, str]:
+    heard = [r for r in e.members if r in e.reports]
+    differ = differing_calls({r: e.reports[r].prints for r in heard}, e.name)
+    if differ := differ or next((text for r in heard if (text := e.reports[r].says)), ""):
+        return None, differ
     ended = _first_to_end(e)
     if ended is not None:
         rank, how, ago = ended
         if how == "left":
             return rank, f"left: it closed the mesh, or its program ended, {ago:.1f} s ago"
-        return rank, f"is gone: its process ended {ago:.1f} s ago"
+        return rank, f"is gone: its process {_state(e, rank).how or 'ended'} {ago:.1f} s ago"
     mute = [r for r in e.members if r not in e.reports]
-    silent = [r for r in mute if r not in e.acked]
-    if len(silent) == len(e.members) - 1 and len(e.members) > 2:
+    silent = [r for r in mute if r not in e.acked or _state(e, r).kind == STOPPED]
+    if len(silent) == len(e.members) - 1 and len(e.members) > 2 and not any(map(e.stopped, silent)):
         return e.me, "hears no other rank on any plane: is the network of its host down?"
     if silent:
-        return _longest(
-            silent, e
-        ), "does not answer on any plane: is its process stopped or dying, or its host cut off?"
+        rank = _longest([r for r in silent if e.stopped(r)] or silent, e)
+        return rank, f"does not answer on any plane: {_SILENT[_state(e, rank).kind]}"
     if mute:
         return _longest(mute, e), "is alive but gets no time to answer: is its Python stuck in a call?"
     return _of_the_living(e)
+
+
+_SILENT = {
+    STOPPED: "its process is stopped",
+    RUNS: "its process runs, so is it starved of time, or cut off?",
+    "": "is its host cut off or down, or its process stopped?",
+}
+
+
+def _state(e: Evidence, rank: int) -> State:
+    """Return how the kernel says that a process is; the lowest member of its host that has said so counts."""
+    found = (e.reports[r].seen.get(rank) for r in sorted(e.reports))
+    return next((state for state in found if state is not None), State(""))
 
 
 def _longest(ranks: Sequence[int], e: Evidence) -> int:
@@ -122,12 +161,6 @@ def _of_the_living(e: Evidence) -> tuple[int, str]:
             behind,
             f"answers, but has not called number {e.reports[behind].count + 1} of this group's collectives",
         )
-    calls = {r: (e.reports[r].last, e.reports[r].nbytes) for r in e.members}
-    common = Counter(calls.values()).most_common(1)[0][0]
-    odd = [r for r in e.members if calls[r] != common]
-    if odd:
-        ours = f"{common[0]} ({common[1]} bytes)"
-        return odd[0], f"called {calls[odd[0]][0]} ({calls[odd[0]][1]} bytes) where others called {ours}"
     if e.failed is not None and e.failed.get("peer") in e.members:
         return int(
             e.failed["peer"]
@@ -144,7 +177,8 @@ def _of_the_living(e: Evidence) -> tuple[int, str]:
 def _first_to_end(e: Evidence) -> tuple[int, str, float] | None:
     found: dict[int, tuple[str, float]] = {}
     for report in e.reports.values():
-        for rank, (how, ago) in report.ended.items():
+        dying = {r: ("gone", 0.0) for r, state in report.seen.items() if state.kind == ENDS}
+        for rank, (how, ago) in {**dying, **report.ended}.items():
             if rank in e.members and (rank not in found or ago > found[rank][1]):
                 found[rank] = (how, ago)
     if not found:

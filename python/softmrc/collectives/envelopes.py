@@ -73,6 +73,8 @@ class Correspondent:
     """Sent as an announcement, by number."""
     flying: set[Letter] = field(default_factory=set)
     """On the wire."""
+    doomed: set[Letter] = field(default_factory=set)
+    """That did not arrive; the group's verdict ends them, so that all its members say the same."""
     expected: dict[int, Letter] = field(default_factory=dict)
     """Receives that are being written into, by immediate."""
     owed_letters: int = 0

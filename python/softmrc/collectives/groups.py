@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from softmrc.collectives.calls import Call
 from softmrc.errors import PeerError, UsageError
 
 __all__ = ["GroupState", "Groups", "Job"]
+
+_RECENT = 32
+"""Calls that are compared when something fails."""
 
 
 class Job(Protocol):
@@ -39,6 +43,12 @@ class GroupState:
     """Of the runner; -1 until the lanes are there."""
     count: int = 0
     """Collectives that this end has called."""
+    recent: deque[tuple[int, Call]] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    """The newest calls, by number."""
+    entering: bool = False
+    """The newest is known to others, and not running yet."""
+    says: str = ""
+    """In what this end's calls differ from another rank's, in words."""
     last: tuple[str, int] = ("", 0)
     """The newest: name and bytes."""
     before: tuple[str, int] = ("", 0)
@@ -55,15 +65,25 @@ class GroupState:
         """The members but this end, by rank in the mesh."""
         return [r for i, r in enumerate(self.ranks) if i != self.me]
 
-    def entered(self, what: str, nbytes: int, job: Job | None) -> None:
-        """Note a call of this end."""
+    def entered(self, what: str, nbytes: int, call: Call) -> None:
+        """Note a call of this end, before anybody can learn of it from its messages."""
+        self.entering = True
         self.count += 1
+        self.recent.append((self.count, call))
         self.before, self.last = self.last, (what, nbytes)
-        if job is not None:
-            jobs = self.jobs
-            while jobs and jobs[0].done():
-                jobs.popleft()
-            jobs.append(job)
+
+    def running(self, job: Job | None) -> None:
+        """Note that the newest call runs; None: it was not begun."""
+        self.entering = False
+        if job is None:
+            self.count -= 1
+            self.recent.pop()
+            self.last = self.before
+            return
+        jobs = self.jobs
+        while jobs and jobs[0].done():
+            jobs.popleft()
+        jobs.append(job)
 
     def waiting_for(self) -> list[int]:
         """Return for whom running collectives wait, by rank in the mesh."""
@@ -75,11 +95,12 @@ class GroupState:
 
     def busy(self) -> bool:
         """Return True while a collective runs."""
-        return any(not job.done() for job in list(self.jobs))
+        return self.entering or any(not job.done() for job in list(self.jobs))
 
     def report(self) -> dict[str, Any]:
         """Return how far this end has come, for others."""
-        return {"count": self.count, "last": self.last, "waits": self.waiting_for()}
+        out = {"count": self.count, "last": self.last, "waits": self.waiting_for(), "says": self.says}
+        return {**out, "prints": {number: call.print() for number, call in list(self.recent)}}
 
     def error(self) -> PeerError | None:
         """Return why it is broken, as a new error."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -124,6 +125,16 @@ class Lanes:
             with contextlib.suppress(MrcError):
                 count += lane.rank not in over and lane.qp.stats()["queued"] > 0
         return count
+
+    def silent_for(self, rank: int) -> float:
+        """Return how many seconds ago a rank was heard over a lane, whatever way payload takes; inf: never."""
+        heard = []
+        for lane in [x for lanes in list(self._lanes.values()) for x in list(lanes)]:
+            with contextlib.suppress(MrcError, OSError):
+                if lane.rank == rank and lane.number >= 0:
+                    heard.append(cast("int | None", self.runner.lane_heard_ns(lane.number)))
+        newest = max((at for at in heard if at is not None), default=None)
+        return math.inf if newest is None else (self._ep.ctx.driver.now_ns() - newest) / 1e9
 
     def local_bytes(self) -> int:
         """Return how many bytes were copied to neighbours directly."""

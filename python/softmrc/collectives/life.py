@@ -35,6 +35,7 @@ from softmrc.collectives.roster import Door, Roster
 from softmrc.collectives.service import Service
 from softmrc.collectives.stalls import Stalls
 from softmrc.collectives.store import Store
+from softmrc.collectives.vitals import Vitals
 from softmrc.collectives.watch import Watch
 from softmrc.device import end_block
 from softmrc.errors import MrcError, PeerError, UsageError
@@ -135,6 +136,8 @@ class Life:
             ended=self.obituary.known,
             name=self.name_of,
             planes=self._planes_to,
+            silent_for=self._silent_for,
+            seen=lambda: self.vitals.all(),
             on_verdict=self._on_verdict,
         )
         self.farewell = Farewell(ep.hub, self.peers, self.obituary.on_leave, self._needs)
@@ -143,6 +146,7 @@ class Life:
         self.neighbours = meet_neighbours(
             ep.hub, cards, self.rank, roster.token, max(0.1, end - time.monotonic())
         )
+        self.vitals = Vitals(self.neighbours)
         if self.rank == 0 and self.neighbours:
             say_once(f"{len(self.neighbours) + 1} ranks of this host exchange large messages through memory")
         self._lanes = Lanes(ep, self.peers, self._on_lane, self.neighbours)
@@ -174,7 +178,7 @@ class Life:
             else:
                 self._check(state)
         self._lanes.sweep()
-        text = f"{self.name_of(rank)} " + ("is gone: its process ended" if how == GONE else _LEFT_TEXT)
+        text = f"{self.name_of(rank)} " + (self._gone(rank) if how == GONE else _LEFT_TEXT)
         conn = self.peers.all().get(rank)
         if how == GONE:
             if conn is not None:
@@ -194,14 +198,23 @@ class Life:
             return
         if self._closing:
             return
-        self.p2p.fail_rank(rank, str(error))
         for state in self.groups.with_member(rank):
             self.blame.ask(state, Trouble(waits=(rank,), failed={"peer": rank, "status": "lost"}))
+        self.endpoint.hub.call_later(_FAREWELL, lambda: self.p2p.fail_rank(rank, str(error)))
 
     def _check(self, state: GroupState) -> None:
         """A member has left: that matters once a collective waits for it."""
         if state.broken is None and self.obituary.any(state.waiting_for()):
             self.blame.ask(state, Trouble())
+
+    def _gone(self, rank: int) -> str:
+        state = self.vitals.look(rank)
+        return f"is gone: its process {(state.how if state is not None else '') or 'ended'}"
+
+    def _silent_for(self, rank: int) -> float:
+        """Seconds since a rank was heard: over its connection, or over a lane of a group."""
+        conn, heard = self.peers.all().get(rank), self._lanes.silent_for(rank)
+        return min([heard] if conn is None else [heard, conn.silent_for])
 
     def _busy(self) -> bool:
         return any(s.broken is None and s.busy() for s in self.groups.all()) or bool(self.p2p.unsent())
@@ -331,6 +344,7 @@ class Life:
                 ("peers", "stop"),
                 ("_lanes", "forget"),
                 ("stalls", "stop"),
+                ("vitals", "close"),
             ):
                 if hasattr(self, part):  # not when it failed while it was being made
                     last_to_first.callback(getattr(getattr(self, part), end))

@@ -11,6 +11,7 @@ from typing import Any
 
 from softmrc._core import CollRunner
 from softmrc.collectives.blame import Trouble
+from softmrc.collectives.calls import Call
 from softmrc.collectives.groups import Job
 from softmrc.collectives.life import Life
 from softmrc.collectives.report import Report
@@ -68,17 +69,26 @@ class Mesh(Life):
         if not self._closing:
             self._lanes.release(state, self.obituary.known)
 
-    def entered(self, gid: int, what: str, nbytes: int, job: Job | None = None) -> None:
-        """Note that this rank has called a collective; in the order of calls.
+    def entered(self, gid: int, what: str, nbytes: int, call: Call) -> None:
+        """Note that this rank calls a collective, before it sends anything; in the order of calls.
 
         Args:
             gid: the group.
             what: name of the collective.
             nbytes: its size.
-            job: asked whether it is done and for whom it waits.
+            call: for comparing it with what the others call.
+        """
+        self.groups.of(gid).entered(what, nbytes, call)
+
+    def running(self, gid: int, job: Job | None) -> None:
+        """Note that the collective that was entered runs.
+
+        Args:
+            gid: the group.
+            job: asked whether it is done and for whom it waits; None: it was not begun.
         """
         state = self.groups.of(gid)
-        state.entered(what, nbytes, job)
+        state.running(job)
         if self.obituary.any(state.ranks):
             self.endpoint.hub.call_later(0.05, lambda: self._check(state))
 
@@ -94,6 +104,7 @@ class Mesh(Life):
         waiting_for: Sequence[int] = (),
         failure: Mapping[str, Any] | None = None,
         waited_s: float = 0.0,
+        says: str = "",
     ) -> PeerError:
         """Find out, with all members, who is to blame; the group is broken afterwards.
 
@@ -103,15 +114,22 @@ class Mesh(Life):
             waiting_for: ranks of the group it waits for.
             failure: what the runner said; `peer` is a rank of the group.
             waited_s: seconds.
+            says: in what this rank and another called different things, in words; empty: in nothing.
 
         Returns:
             The error to raise, with the same text on all members; after a tenth of the group's timeout at most.
         """
         state = self.groups.of(gid)
+        state.says = state.says or says
         if failure is not None and failure.get("peer") in range(len(state.ranks)):
             failure = {**failure, "peer": state.ranks[int(failure["peer"])]}
         waits = tuple(state.ranks[i] for i in waiting_for)
         return self.blame.verdict(state, Trouble(what=what, waits=waits, failed=failure, waited=waited_s))
+
+    def compare(self, gid: int, waiting_for: Sequence[int]) -> None:
+        """Have ranks of a group that this one waits for look whether they have called what this one has."""
+        state = self.groups.of(gid)
+        self.blame.compare(state, [state.ranks[i] for i in waiting_for])
 
     def condemn(self, gid: int, text: str) -> PeerError:
         """Break a group on all members with this text, unless it is broken already. Returns the error to raise."""

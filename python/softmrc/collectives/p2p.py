@@ -141,7 +141,10 @@ class P2P:
                     box.asked.clear()
                     box.unasked.clear()
             for peer in self._with.values():
-                lost += [x for s, x in peer.held if s is state]
+                lost += [x for s, x in peer.held if s is state] + [
+                    x for x in peer.doomed if x.key == state.key
+                ]
+                peer.doomed = {x for x in peer.doomed if x.key != state.key}
                 peer.held = deque((s, x) for s, x in peer.held if s is not state)
                 for letters in (peer.announced, peer.expected):
                     mine = {n: x for n, x in letters.items() if x.key == state.key}
@@ -166,6 +169,8 @@ class P2P:
                 lost += (
                     [x for _, x in peer.held] + list(peer.announced.values()) + list(peer.expected.values())
                 )
+                lost += peer.doomed
+                peer.doomed.clear()
                 peer.held.clear()
                 peer.announced.clear()
                 peer.expected.clear()
@@ -226,13 +231,27 @@ class P2P:
             except MrcError as error:
                 peer.flying.discard(letter)
                 peer.announced.pop(number, None)
-                failed.append((letter, PeerError(f"{letter.what}: {error}")))
+                if (why := self._undelivered(rank, letter, error)) is not None:
+                    failed.append((letter, why))
         return failed
 
     def _landed(self, rank: int, letter: Letter, transfer: Transfer) -> None:
+        error = transfer.exception()
         with self._lock:
             self._peer(rank).flying.discard(letter)
-        letter.finish(_as_error(letter, transfer.exception()))
+            why = None if error is None else self._undelivered(rank, letter, error)
+        if error is None or why is not None:
+            letter.finish(why)
+
+    def _undelivered(self, rank: int, letter: Letter, error: BaseException) -> Exception | None:
+        """Return why a letter did not arrive; None: the verdict of its group is on its way, and will end it."""
+        state = self._groups.named(letter.key)
+        if state is not None and state.broken is not None:
+            return PeerError(state.broken)
+        if state is None or rank in self._over:
+            return PeerError(f"{letter.what}: {error}")
+        self._peer(rank).doomed.add(letter)
+        return None
 
     def _on_opened(self, rank: int, data: bytes) -> None:
         _, number, addr, rkey, length, imm = OPEN.unpack(data)
@@ -242,7 +261,7 @@ class P2P:
             if letter is None or letter.memory is None:
                 return
             peer.flying.add(letter)
-            error: Exception | None = None
+            why: Exception | None = None
             try:
                 letter.region = registered(self._ep.register, letter.memory, writable=False)
                 window = RemoteWindow(addr=addr, rkey=rkey, length=length)
@@ -250,9 +269,9 @@ class P2P:
                 sent.add_done_callback(lambda t: self._landed(rank, letter, t))
             except MrcError as refused:
                 peer.flying.discard(letter)
-                error = PeerError(f"{letter.what}: {refused}")
-        if error is not None:
-            letter.finish(error)
+                why = self._undelivered(rank, letter, refused)
+        if why is not None:
+            letter.finish(why)
 
     # --- receiving ------------------------------------------------------------------------------------------
 
@@ -372,10 +391,6 @@ class P2P:
         if letter is not None:
             letter.finish()
             letter.let_go()
-
-
-def _as_error(letter: Letter, error: BaseException | None) -> Exception | None:
-    return None if error is None else PeerError(f"{letter.what}: {error}")
 
 
 def _finish(letters: list[tuple[Letter, Exception | None]]) -> None:

@@ -6,6 +6,7 @@ the mesh. Waiting is done by the runner without the GIL; nobody is woken who doe
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Work"]
 
-_SLICE = 0.1
+_SLICE, _COMPARE_AFTER = 0.1, 0.5
 _PENDING, _DONE, _FAILED, _ABORTED = range(4)
 
 
@@ -99,8 +100,12 @@ class Work:
             end = self._since + self._timeout
             if timeout is not None:
                 end = min(end, now + timeout)
+            look = now + _COMPARE_AFTER
             status = self._job.wait(max(0, int(min(_SLICE, end - now) * 1e9)))
             while status == _PENDING and (now := time.monotonic()) < end:
+                if now >= look:
+                    look = now + 2 * (now - self._since)
+                    self._compare()
                 # In slices, since signals of this process are handled only in between.
                 status = self._job.wait(max(0, int(min(_SLICE, end - now) * 1e9)))
             self._end(status)
@@ -144,6 +149,11 @@ class Work:
         if not self._over:
             self._end(self._job.wait(0))
 
+    def _compare(self) -> None:
+        """It takes long: perhaps the ranks it waits for have called something else, and wait for this one."""
+        with contextlib.suppress(UsageError, OSError):  # closed meanwhile, which ends it
+            self._group.mesh.compare(self._group.number, list(self._job.waiting_for()))
+
     def _end(self, status: int) -> None:
         error = None if status == _DONE else self._failure(status)
         with self._lock:
@@ -161,10 +171,7 @@ class Work:
         job, group = self._job, self._group
         failure = job.failure() if status == _FAILED else None
         try:
-            if failure is not None and failure.get("status") == "mismatch":
-                return group.mesh.condemn(group.number, group.mismatch(failure))
-            waits = list(job.waiting_for())
-            return group.mesh.verdict(group.number, self.what, waits, failure, time.monotonic() - self._since)
+            return group.verdict(self.what, list(job.waiting_for()), failure, time.monotonic() - self._since)
         except UsageError as error:  # The group was given back meanwhile.
             return PeerError(f"{self.what} was given up: {error}")
         finally:

@@ -60,9 +60,17 @@ def all_end_well(ranks: Ranks, others: list[int], most: float) -> None:
 @pytest.mark.parametrize(
     ("deed", "most", "named"),
     [
-        ("os.kill(os.getpid(), signal.SIGSTOP)", 2.2, "rank 2 ({}) does not answer on any plane"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", 0.5, "rank 2 ({}) is gone: its process ended"),
-        ("os._exit(0)", 0.5, "rank 2 ({}) is gone: its process ended"),
+        (
+            "os.kill(os.getpid(), signal.SIGSTOP)",
+            2.2,
+            "rank 2 ({}) does not answer on any plane: its process is stopped",
+        ),
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            0.5,
+            "rank 2 ({}) is gone: its process was killed (SIGKILL)",
+        ),
+        ("os._exit(3)", 0.5, "rank 2 ({}) is gone: its process exited (status 3)"),
         ("mesh.close(); expect('never')", 0.5, "rank 2 ({}) left"),
         ("raise KeyError('a bug')", 0.5, "rank 2 ({}) left"),
         ("expect('never')", 2.2, "rank 2 ({}) answers, but has not called number 2"),

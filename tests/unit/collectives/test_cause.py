@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from softmrc.collectives.calls import Call, Collective
 from softmrc.collectives.cause import Evidence, Report, judge
+from softmrc.collectives.vitals import State
 
 
 def evidence(**changed: Any) -> Evidence:
@@ -89,10 +91,97 @@ def test_who_has_not_made_the_group() -> None:
     )
 
 
+ROOT_0, ROOT_1 = (Call(Collective.BROADCAST, root=root, nbytes=400).print() for root in (0, 1))
+BARRIER = Call(Collective.BARRIER).print()
+
+
 def test_who_called_something_else() -> None:
-    reports = without(1) | {1: Report(count=3, last="broadcast", nbytes=8)}
+    """All ranks and what each called, also when the one that differs is ahead and waits for nobody."""
+    reports = {
+        0: Report(count=3, prints={2: BARRIER, 3: ROOT_0}, waits=(1,)),
+        1: Report(count=4, prints={2: BARRIER, 3: ROOT_1, 4: BARRIER}),
+        2: Report(count=3, prints={2: BARRIER, 3: ROOT_0}, waits=(0,)),
+        3: Report(count=2, prints={2: BARRIER}),
+    }
+    text = judge(evidence(reports=reports))
+    assert text.startswith(
+        "ranks called different collectives: rank 0 and rank 2 called broadcast of 400 bytes with root 0, "
+        "rank 1 called broadcast of 400 bytes with root 1; every rank"
+    )
+    assert "rank 3" not in text
+
+
+def test_calls_that_differ_explain_what_followed() -> None:
+    """A rank that has left, and lanes that failed, are no cause but what came of it."""
+    reports = without(3) | {1: Report(count=3, prints={3: ROOT_1}), 0: Report(count=3, prints={3: ROOT_0})}
+    reports[2] = Report(count=3, ended={3: ("left", 0.1)})
+    text = judge(evidence(reports=reports, failed={"peer": 1, "status": "remote_access_error"}))
+    assert text.startswith("ranks called different collectives: rank 0 called broadcast")
+
+
+def test_what_a_rank_says_of_lengths_counts() -> None:
+    reports = without() | {2: Report(count=3, last="all_to_all_v", says="ranks differ about bytes")}
+    assert judge(evidence(reports=reports)) == "ranks differ about bytes"
+
+
+def test_many_ranks_are_counted() -> None:
+    reports = {r: Report(count=1, prints={1: ROOT_1 if r == 7 else ROOT_0}) for r in range(40)}
+    text = judge(evidence(members=list(range(40)), reports=reports))
+    assert "rank 6, rank 8 and 31 more called broadcast of 400 bytes with root 0, rank 7 called" in text
+
+
+def test_uneven_calls_may_have_other_sizes_on_each_rank() -> None:
+    uneven = Call(Collective.ALL_TO_ALL_V).print()
+    reports = {r: Report(count=3, last="all_to_all_v", nbytes=r, prints={3: uneven}) for r in range(4)}
+    assert "different" not in judge(evidence(reports=reports))
+
+
+DYING = State("ends", "was killed (SIGKILL)")
+
+
+def test_a_dying_process_is_gone_whatever_still_answers_for_it() -> None:
+    """Its memory goes first and its sockets last: the kernel knows before they close."""
+    reports = without(2) | {3: Report(count=3, last="all_reduce", seen={2: DYING, 0: State("runs")})}
+    for acked in (frozenset[int](), frozenset({2})):
+        text = judge(
+            evidence(reports=reports, acked=acked, failed={"peer": 2, "status": "remote_access_error"})
+        )
+        assert text.startswith("rank 2 is gone: its process was killed (SIGKILL) 0.0 s ago")
+
+
+def test_how_a_process_ended_is_said_if_it_is_known() -> None:
+    reports = without(2) | {
+        3: Report(count=3, ended={2: ("gone", 0.4)}, seen={2: State("ends", "exited (status 3)")})
+    }
     assert judge(evidence(reports=reports)).startswith(
-        "rank 1 called broadcast (8 bytes) where others called all_reduce"
+        "rank 2 is gone: its process exited (status 3) 0.4 s ago"
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (State("stopped"), "its process is stopped; "),
+        (State("runs"), "its process runs, so"),
+        (None, "is its host cut off or down, or its process stopped?"),
+    ],
+)
+def test_stopped_is_said_of_a_stopped_process_alone(state: State | None, words: str) -> None:
+    seen = {} if state is None else {2: state}
+    text = judge(evidence(reports=without(2) | {3: Report(count=3, seen=seen)}))
+    assert text.startswith(f"rank 2 does not answer on any plane: {words}")
+
+
+def test_a_process_that_was_stopped_after_it_had_acknowledged_is_stopped() -> None:
+    reports = without(2) | {3: Report(count=3, seen={2: State("stopped")})}
+    text = judge(evidence(reports=reports, acked=frozenset({2})))
+    assert text.startswith("rank 2 does not answer on any plane: its process is stopped")
+
+
+def test_with_all_others_stopped_a_stopped_one_is_named() -> None:
+    mine = {0: Report(count=3, seen={r: State("stopped") for r in (1, 2, 3)})}
+    assert judge(evidence(reports=mine)).startswith(
+        "rank 2 does not answer on any plane: its process is stopped"
     )
 
 
