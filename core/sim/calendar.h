@@ -2,6 +2,7 @@
 // node sorts its own arrivals, which are few. Far-away buckets wait in a map.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -13,7 +14,8 @@ struct Record {
   enum class Kind : uint32_t { port = 0, host = 1, pause = 2, resume = 3 };
   Ps at = 0;
   uint32_t frame = kNoFrame;
-  uint32_t key = 0;  // kind in the two highest bits, then the port or host
+  uint32_t key = 0;               // kind in the two highest bits, then the port or host
+  uint32_t in_port = UINT32_MAX;  // the port it left by: tells records of the same instant apart
   [[nodiscard]] Kind kind() const { return static_cast<Kind>(key >> 30); }
   [[nodiscard]] uint32_t id() const { return key & 0x3FFFFFFF; }
   static constexpr uint32_t make_key(Kind k, uint32_t id) { return (static_cast<uint32_t>(k) << 30) | id; }
@@ -28,7 +30,12 @@ class Calendar {
     const int64_t w = r.at / width_;
     ++size_;
     if (w - base_ < kRing) {
-      ring_[static_cast<size_t>(w) & (kRing - 1)].push_back(r);
+      auto& slot = ring_[static_cast<size_t>(w) & (kRing - 1)];
+      if (slot.empty() && !spare_.empty()) {
+        slot = std::move(spare_.back());
+        spare_.pop_back();
+      }
+      slot.push_back(r);
     } else {
       far_[w].push_back(r);
     }
@@ -44,13 +51,14 @@ class Calendar {
     take_part(ring_[static_cast<size_t>(last) & (kRing - 1)], end, out);
     size_ -= out.size();
   }
-  // No record is earlier; kNever: there is none.
+  // Time of the earliest record; kNever: there is none.
   [[nodiscard]] Ps next() const {
     if (size_ == 0) return kNever;
     for (int64_t w = base_; w < base_ + kRing; ++w) {
-      if (!ring_[static_cast<size_t>(w) & (kRing - 1)].empty()) return w * width_;
+      const auto& slot = ring_[static_cast<size_t>(w) & (kRing - 1)];
+      if (!slot.empty()) return earliest(slot);
     }
-    return far_.begin()->first * width_;
+    return earliest(far_.begin()->second);
   }
   [[nodiscard]] size_t size() const { return size_; }
   // Nothing is earlier than `at`.
@@ -73,13 +81,18 @@ class Calendar {
       far_.erase(far_.begin());
     }
   }
-  static void take_bucket(std::vector<Record>& slot, std::vector<Record>& out) {
-    if (out.empty()) {
-      out.swap(slot);
-    } else {
-      out.insert(out.end(), slot.begin(), slot.end());
-    }
+  static Ps earliest(const std::vector<Record>& records) {
+    Ps at = kNever;
+    for (const Record& r : records) at = std::min(at, r.at);
+    return at;
+  }
+  void take_bucket(std::vector<Record>& slot, std::vector<Record>& out) {
+    if (slot.empty()) return;
+    out.insert(out.end(), slot.begin(), slot.end());
     slot.clear();
+    // The next bucket to be filled takes this memory, which is in the cache.
+    spare_.push_back(std::move(slot));
+    slot = {};
   }
   static void take_part(std::vector<Record>& slot, Ps end, std::vector<Record>& out) {
     size_t keep = 0;
@@ -96,7 +109,7 @@ class Calendar {
   Ps width_;
   int64_t base_ = 0;
   size_t size_ = 0;
-  std::vector<std::vector<Record>> ring_;
+  std::vector<std::vector<Record>> ring_, spare_;
   std::map<int64_t, std::vector<Record>> far_;
 };
 

@@ -41,7 +41,8 @@ class Fabric {
   }
   [[nodiscard]] Port& port(PortId p) { return ports_[p]; }
   [[nodiscard]] const Port& port(PortId p) const { return ports_[p]; }
-  void prefetch(PortId p) const {
+  // Inlined by force, see FramePool.
+  [[gnu::always_inline]] void prefetch(PortId p) const {
     __builtin_prefetch(&ports_[p], 1);
     __builtin_prefetch(reinterpret_cast<const char*>(&ports_[p]) + 64, 1);
     __builtin_prefetch(reinterpret_cast<const char*>(&ports_[p]) + 128, 1);

@@ -57,8 +57,9 @@ class FramePool {
   void give(FrameId id) { free_.push_back(id); }
   [[nodiscard]] size_t in_use() const { return blocks_.size() * kBlock - free_.size(); }
   [[nodiscard]] size_t capacity() const { return blocks_.size() * kBlock; }
-  void prefetch(FrameId id) { __builtin_prefetch(&(*this)[id], 1); }
-  void prefetch_all(FrameId id) {
+  // Inlined by force: gcc takes a function that only prefetches for one without effect and drops its calls.
+  [[gnu::always_inline]] void prefetch(FrameId id) { __builtin_prefetch(&(*this)[id], 1); }
+  [[gnu::always_inline]] void prefetch_all(FrameId id) {
     const Frame& f = (*this)[id];
     __builtin_prefetch(&f, 1);
     __builtin_prefetch(f.head);

@@ -31,8 +31,7 @@ struct Fifo {
 struct alignas(64) Port {
   Ps free_at = 0;  // when the line has sent what it is sending
   Fifo data, control;
-  uint32_t arr_head = UINT32_MAX, arr_tail = UINT32_MAX;  // arrivals of this window
-  ByteTime per_byte = 0, full_per_byte = 0;               // now, undamaged
+  ByteTime per_byte = 0, full_per_byte = 0;  // now, undamaged
   Ps delay = 0;  // from the last bit on the line to the egress queue of the next node
   // --- second line
   uint32_t from = 0, to = 0;  // nodes

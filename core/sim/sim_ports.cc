@@ -6,7 +6,8 @@
 namespace mrc::sim {
 
 namespace {
-constexpr size_t kAhead = 6;  // frames fetched before their turn: more than that and the cache refuses
+constexpr size_t kAhead = 12;  // arriving frames fetched before their turn
+constexpr size_t kQueued = 5;  // the same of frames that wait since the last window
 }  // namespace
 
 void Simulation::depart(PortId id, Port& p, FrameId frame, Ps start) {
@@ -22,16 +23,15 @@ void Simulation::depart(PortId id, Port& p, FrameId frame, Ps start) {
 bool Simulation::run_port(PortId id, Ps end) {
   Port& p = fabric_.port(id);
   const QueueRules& rules = fabric_.rules(p);
-  gather(p.arr_head);
-  p.arr_head = p.arr_tail = UINT32_MAX;
+  const std::span<const Arrival> arrivals = gather(id);
   Ps cursor = 0;  // an arrival at or before the moment the line gets free is queued first
   size_t i = 0;
   for (;;) {
     const bool waiting = !p.control.empty() || (!p.data.empty() && !p.paused);
     const Ps serve = waiting ? std::max(p.free_at, cursor) : kNever;
-    if (i < arrivals_.size() && arrivals_[i].at <= serve) {
-      const Arrival& a = arrivals_[i++];
-      if (i + kAhead < arrivals_.size()) pool_.prefetch(arrivals_[i + kAhead].frame);
+    if (i < arrivals.size() && arrivals[i].at <= serve) {
+      const Arrival& a = arrivals[i++];
+      if (i + kAhead < arrivals.size()) pool_.prefetch(arrivals[i + kAhead].frame);
       cursor = a.at;
       Frame& f = pool_[a.frame];
       if (!p.up) {
@@ -41,7 +41,7 @@ bool Simulation::run_port(PortId id, Ps end) {
       }
       // Nothing waits and nothing else comes: straight onto the line.
       const bool alone = p.free_at <= a.at && p.data.empty() && p.control.empty() &&
-                         f.size <= rules.data_bytes && (i >= arrivals_.size() || arrivals_[i].at > a.at);
+                         f.size <= rules.data_bytes && (i >= arrivals.size() || arrivals[i].at > a.at);
       if (alone && !p.paused && rules.ecn_min > 0) {
         if (f.cls == Class::data) {
           p.n.max_queue = std::max(p.n.max_queue, f.size);
@@ -61,11 +61,10 @@ bool Simulation::run_port(PortId id, Ps end) {
   return !p.data.empty() || !p.control.empty();
 }
 
-void Simulation::prefetch_arrivals(const Port& p) {
-  size_t n = 0;
-  for (uint32_t i = p.arr_head; i != UINT32_MAX && n <= kAhead; i = cur_next_[i], ++n)
-    pool_.prefetch(cur_[i].frame);
-  if (!p.data.empty()) pool_.prefetch(p.data.head);
+void Simulation::prefetch_arrivals(PortId id) {
+  const Range& range = ranges_[id];
+  const uint32_t end = std::min<uint32_t>(range.end, range.first + kAhead);
+  for (uint32_t i = range.first; i < end; ++i) pool_.prefetch(arrivals_[i].frame);
 }
 
 void Simulation::run_ports(Side& side, Ps end) {
@@ -74,7 +73,13 @@ void Simulation::run_ports(Side& side, Ps end) {
   for (size_t k = 0; k < todo.size(); ++k) {
     // Fetch early what is certain to be needed: the next ports, and the frames that arrive at them.
     if (k + 8 < todo.size()) fabric_.prefetch(todo[k + 8]);
-    if (k + 1 < todo.size()) prefetch_arrivals(fabric_.port(todo[k + 1]));
+    if (k + 1 < todo.size()) prefetch_arrivals(todo[k + 1]);
+    // The frames of a queue name one another: one further with each port that is run.
+    for (size_t step = 1; step <= kQueued && k + step < todo.size(); ++step) {
+      FrameId f = fabric_.port(todo[k + step]).data.head;
+      for (size_t i = step; i < kQueued && f != kNoFrame; ++i) f = pool_[f].next;
+      if (f != kNoFrame) pool_.prefetch(f);
+    }
     const PortId id = todo[k];
     const bool left = run_port(id, end);
     fabric_.port(id).listed = left;

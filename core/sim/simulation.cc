@@ -2,11 +2,13 @@
 #include "sim/simulation.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mrc::sim {
 
 namespace {
-constexpr uint32_t kNone = UINT32_MAX;
+// Finer buckets than windows: arrivals come nearly in order of time, so that little is left to sort.
+constexpr Ps kBucketsPerLookahead = 8;
 }  // namespace
 
 std::string Simulation::check_spec() const {
@@ -38,7 +40,7 @@ std::string Simulation::build(RunSpec spec, const MakeHosts& make) {
   lookahead_ = fabric_.lookahead();
   if (lookahead_ < 1 || lookahead_ == kNever)
     return "links without delay and without length cannot be simulated";
-  for (Side& side : sides_) side.calendar = Calendar(lookahead_);
+  for (Side& side : sides_) side.calendar = Calendar(std::max<Ps>(lookahead_ / kBucketsPerLookahead, 1));
   until_ = spec_.until_ns < 0 ? kNever : from_ns(spec_.until_ns);
   if (std::string bad = plan_faults(); !bad.empty()) return bad;
   // What is broken from the start is so before connections are opened: a denylist knows it.
@@ -63,8 +65,7 @@ std::string Simulation::build(RunSpec spec, const MakeHosts& make) {
               pairs.end());
 
   wake_.assign(fabric_.hosts(), kNever);
-  host_head_.assign(fabric_.hosts(), kNone);
-  host_tail_.assign(fabric_.hosts(), kNone);
+  ranges_.assign(fabric_.port_count() + fabric_.hosts(), Range{});
   pcap_port_.assign(spec_.watch.pcap.empty() ? 0 : fabric_.port_count(), false);
   for (const PortId p : spec_.watch.pcap) pcap_port_[p] = true;
   sampler_.start(spec_.watch, static_cast<uint32_t>(tasks_.count()), spec_.groups, fabric_, watch_);
@@ -81,7 +82,8 @@ Simulation::State Simulation::skip_idle() {
   if (!sides_[0].quiet() || !sides_[1].quiet()) return State::running;
   Ps at = min_wake_, samples = kNever;
   for (const Side& s : sides_) {
-    at = std::min(at, s.calendar.next());
+    // Windows stay where the lookahead alone would put them, however fine the buckets are.
+    if (const Ps next = s.calendar.next(); next != kNever) at = std::min(at, next / lookahead_ * lookahead_);
     if (s.next_event < events_.size()) at = std::min(at, events_[s.next_event].at);
     samples = std::min(samples, sampler_.next(s.sampled));
   }
@@ -145,41 +147,51 @@ void Simulation::advance(uint32_t which, Ps target) {
   side.done = end;
 }
 
-// Hands each arrival to its node: a list a port, a list a host.
+// Hands each arrival to its receiver: counts, then places. Receivers are told apart by small numbers in one
+// array, so that nothing of a port is fetched before its turn.
 void Simulation::sort_arrivals(Side& side) {
-  cur_next_.resize(cur_.size());
   pauses_in_.clear();
-  for (uint32_t i = 0; i < cur_.size(); ++i) {
-    const Record& r = cur_[i];
-    if (i + 12 < cur_.size() && cur_[i + 12].kind() == Record::Kind::port)
-      fabric_.prefetch(cur_[i + 12].id());
-    cur_next_[i] = kNone;
-    const uint32_t id = r.id();
-    if (r.kind() == Record::Kind::host) {
-      (host_tail_[id] == kNone ? host_head_[id] : cur_next_[host_tail_[id]]) = i;
-      host_tail_[id] = i;
-      continue;
-    }
-    if (r.kind() != Record::Kind::port) {
-      pauses_in_.push_back({r.at, id, r.kind() == Record::Kind::pause});
-      continue;
-    }
-    Port& p = fabric_.port(id);
-    if (any_switch_down_ && !fabric_.switch_up(p.from)) {
-      lose(r.frame, totals_.drops_switch);
-      continue;
-    }
-    if (coupled_) {
-      coupled_->arrive(p.from, r.at, id, r.frame);
-      side.busy_switches.push_back(p.from);
-      continue;
-    }
-    (p.arr_tail == kNone ? p.arr_head : cur_next_[p.arr_tail]) = i;
-    p.arr_tail = i;
+  touched_.clear();
+  for (Record& r : cur_) {
+    if (!keep(side, r)) continue;
+    if (const uint32_t slot = slot_of(r); ranges_[slot].end++ == 0) touched_.push_back(slot);
+  }
+  uint32_t total = 0;
+  for (const uint32_t slot : touched_) {
+    Range& range = ranges_[slot];
+    const uint32_t n = std::exchange(range.end, total);
+    range.first = total;
+    total += n;
+    if (slot >= fabric_.port_count()) continue;
+    Port& p = fabric_.port(slot);
     if (p.listed) continue;
     p.listed = true;
-    side.active.push_back(id);
+    side.active.push_back(slot);
   }
+  arrivals_.resize(total);
+  for (const Record& r : cur_) {
+    if (r.frame != kNoFrame) arrivals_[ranges_[slot_of(r)].end++] = {r.at, r.frame, r.in_port};
+  }
+}
+
+// False: the record is dealt with; it has no frame any more.
+bool Simulation::keep(Side& side, Record& r) {
+  if (r.kind() == Record::Kind::host) return true;
+  const uint32_t id = r.id();
+  if (r.kind() != Record::Kind::port) {
+    pauses_in_.push_back({r.at, id, r.kind() == Record::Kind::pause});
+    return false;
+  }
+  if (!any_switch_down_ && !coupled_) return true;
+  const uint32_t node = fabric_.port(id).from;
+  if (any_switch_down_ && !fabric_.switch_up(node)) {
+    lose(std::exchange(r.frame, kNoFrame), totals_.drops_switch);
+    return false;
+  }
+  if (!coupled_) return true;
+  coupled_->arrive(node, r.at, id, std::exchange(r.frame, kNoFrame));
+  side.busy_switches.push_back(node);
+  return false;
 }
 
 void Simulation::run_hosts(Ps begin, Ps end) {
@@ -190,49 +202,47 @@ void Simulation::run_hosts(Ps begin, Ps end) {
     wake(port.from, std::max(p.at, begin));
   }
   min_wake_ = kNever;
+  const Range* in = ranges_.data() + fabric_.port_count();  // by host
   for (uint32_t h = 0; h < fabric_.hosts(); ++h) {
     for (int stage = 0; stage < 4; ++stage) {
       const uint32_t ahead = h + 4 - static_cast<uint32_t>(stage);
-      if (ahead < fabric_.hosts() && (wake_[ahead] < end || host_head_[ahead] != kNone))
+      if (ahead < fabric_.hosts() && (wake_[ahead] < end || !in[ahead].empty()))
         hosts_->prefetch(ahead, stage);
     }
-    if (wake_[h] < end || host_head_[h] != kNone) run_host(h, begin, end);
+    if (h + 1 < fabric_.hosts()) {
+      for (uint32_t i = in [h + 1].first; i < in[h + 1].end; ++i) pool_.prefetch_all(arrivals_[i].frame);
+    }
+    if (wake_[h] < end || !in[h].empty()) run_host(h, begin, end);
     min_wake_ = std::min(min_wake_, wake_[h]);
   }
 }
 
 // In order of time, and at the same instant by the port they came from: where windows end, and so what is
 // watched or fails elsewhere, does not show.
-void Simulation::gather(uint32_t first) {
-  arrivals_.clear();
-  const auto earlier = [this](const Arrival& x, const Arrival& y) {
-    return x.at != y.at ? x.at < y.at : pool_[x.frame].in_port < pool_[y.frame].in_port;
+std::span<const Arrival> Simulation::gather(uint32_t slot) {
+  const Range range = std::exchange(ranges_[slot], Range{});
+  const std::span<Arrival> list(arrivals_.data() + range.first, range.end - range.first);
+  const auto earlier = [](const Arrival& x, const Arrival& y) {
+    return x.at != y.at ? x.at < y.at : x.in_port < y.in_port;
   };
-  bool sorted = true;
-  for (uint32_t i = first; i != kNone; i = cur_next_[i]) {
-    const Arrival a{cur_[i].at, cur_[i].frame};
-    if (!arrivals_.empty() && earlier(a, arrivals_.back())) sorted = false;
-    arrivals_.push_back(a);
+  if (list.size() > 64) {
+    if (!std::is_sorted(list.begin(), list.end(), earlier)) std::sort(list.begin(), list.end(), earlier);
+    return list;
   }
-  if (sorted) return;
-  if (arrivals_.size() > 64) {
-    std::sort(arrivals_.begin(), arrivals_.end(), earlier);
-    return;
-  }
-  for (size_t i = 1; i < arrivals_.size(); ++i) {
-    const Arrival a = arrivals_[i];
+  for (size_t i = 1; i < list.size(); ++i) {
+    const Arrival a = list[i];
     size_t k = i;
-    for (; k > 0 && earlier(a, arrivals_[k - 1]); --k) arrivals_[k] = arrivals_[k - 1];
-    arrivals_[k] = a;
+    for (; k > 0 && earlier(a, list[k - 1]); --k) list[k] = list[k - 1];
+    list[k] = a;
   }
+  return list;
 }
 
 void Simulation::run_host(uint32_t host, Ps begin, Ps end) {
-  gather(host_head_[host]);
-  host_head_[host] = host_tail_[host] = kNone;
-  totals_.frames_delivered += arrivals_.size();
+  const std::span<const Arrival> arrivals = gather(fabric_.port_count() + host);
+  totals_.frames_delivered += arrivals.size();
   sent_.clear();
-  hosts_->run(host, arrivals_, begin, end, sent_);
+  hosts_->run(host, arrivals, begin, end, sent_);
   wake_[host] = hosts_->next_wake(host);
   totals_.frames_sent += sent_.size();
   for (const Hosts::Sent& s : sent_) {
@@ -270,7 +280,7 @@ void Simulation::carry(PortId id, Port& p, FrameId frame, Ps sent) {
   const Hop hop = fabric_.next(id, pool_[frame]);
   if (hop.kind == Hop::Kind::drop) return lose(frame, totals_.drops_no_route);
   const auto kind = hop.kind == Hop::Kind::host ? Record::Kind::host : Record::Kind::port;
-  sides_[side_of(p.to)].calendar.put({sent + p.delay, frame, Record::make_key(kind, hop.id)});
+  sides_[side_of(p.to)].calendar.put({sent + p.delay, frame, Record::make_key(kind, hop.id), id});
 }
 
 void Simulation::finish() {

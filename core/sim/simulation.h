@@ -95,13 +95,18 @@ class Simulation {
   void advance(uint32_t which, Ps target);
   void sample(uint32_t which);
   void sort_arrivals(Side& side);
+  bool keep(Side& side, Record& r);
+  [[nodiscard]] uint32_t slot_of(const Record& r) const {  // of ranges_
+    return r.kind() == Record::Kind::host ? fabric_.port_count() + r.id() : r.id();
+  }
   void run_hosts(Ps begin, Ps end);
   void run_host(uint32_t host, Ps begin, Ps end);
-  void prefetch_arrivals(const Port& p);
+  void prefetch_arrivals(PortId id);
   void run_ports(Side& side, Ps end);
   void run_coupled(Side& side, Ps begin, Ps end);
   bool run_port(PortId id, Ps end);  // true: something is left in its queues
-  void gather(uint32_t first);
+  // The arrivals of one receiver in order, taken out of the window's; `slot`: a port, or port_count() + host.
+  std::span<const Arrival> gather(uint32_t slot);
   void depart(PortId id, Port& p, FrameId f, Ps start);
   void carry(PortId id, Port& p, FrameId f, Ps sent);  // the last bit is on the line
   void lose(FrameId f, uint64_t& counter);
@@ -127,13 +132,18 @@ class Simulation {
   uint64_t windows_ = 0, hops_ = 0, violations_ = 0;
   bool any_switch_down_ = false;
 
-  std::vector<Event> events_;                    // sorted
-  std::vector<Ps> wake_;                         // by host
-  std::vector<uint32_t> host_head_, host_tail_;  // arrivals of this window
+  std::vector<Event> events_;  // sorted
+  std::vector<Ps> wake_;       // by host
+  // Arrivals of this window: as they came, and by receiver (ports, then hosts) in one array.
+  struct Range {
+    uint32_t first = 0, end = 0;
+    [[nodiscard]] bool empty() const { return first == end; }
+  };
   std::vector<Record> cur_;
-  std::vector<uint32_t> cur_next_;
+  std::vector<Range> ranges_;
+  std::vector<uint32_t> touched_;  // receivers with arrivals, scratch
+  std::vector<Arrival> arrivals_;
   std::vector<PortId> active_, still_;  // ports with something to do
-  std::vector<Arrival> arrivals_;       // scratch
   std::vector<Hosts::Sent> sent_;       // scratch
   std::vector<Pause> pauses_in_, pauses_out_;
   std::vector<PcapRecord> pcap_;

@@ -34,6 +34,7 @@ namespace mrc::sim {
 struct Arrival {
   Ps at = 0;
   FrameId frame = kNoFrame;
+  PortId in_port = kNoPort;  // the port it left the last node by
 };
 
 // A connection between two hosts: `a` < `b`, one for each QP index that the workload uses.
