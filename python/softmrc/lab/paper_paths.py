@@ -290,6 +290,10 @@ def _gaps(times: Sequence[float]) -> list[float]:
 # --- R24 ----------------------------------------------------------------------------------------------------
 
 
+_REVERSE_S = 0.15
+"""Seconds after the fault in which SACKs on the dead path are counted."""
+
+
 def reverse_path(site: Site) -> Verdict:
     """R24: the path that brings most SACKs back dies, that way only, while data goes one way."""
     runs = []
@@ -299,7 +303,12 @@ def reverse_path(site: Site) -> Verdict:
             runs.append(_kill_reverse(site, lab))
     worst = max(r["replaced"] for r in runs)
     checks = [
-        at_most("SACKs back on other paths, RTTs after, worst", worst / rtt, 3, "1 probe per RTT"),
+        at_most(
+            "SACKs still sent to the dead path, RTTs of their usual rate, worst",
+            worst / rtt,
+            3,
+            "1 probe per RTT",
+        ),
         equal("timeouts of the sender", sum(r["timeouts"] for r in runs), 0, "0"),
         at_least("throughput after over before, worst", min(r["kept"] for r in runs), 0.99),
         shown("share of the SACKs on the dead path before", sum(r["share"] for r in runs) / len(runs)),
@@ -313,38 +322,29 @@ def reverse_path(site: Site) -> Verdict:
 def _kill_reverse(site: Site, lab: Lab) -> dict[str, float]:
     site.say("R24: the way of the SACKs dies")
     ups = [link for plane in range(1, lab.spec.planes + 1) for link in uplinks(lab, plane, 1)]
-    with (
-        site.flows(lab, [Flow(source="h0", sink="h1", ends=("--evs", "4"))], 3.0) as running,
-        LinkWatch(lab, [(u, "a") for u in ups]) as watch,
-    ):
-        time.sleep(0.7)
-        before = site.wait(0.7)
+    with site.flows(lab, [Flow(source="h0", sink="h1", ends=("--evs", "4"))], 3.0) as running:
+        with LinkWatch(lab, [(u, "a") for u in ups]) as watch:
+            time.sleep(0.7)
+            before = site.wait(0.7)
         sent = watch.sent(*before)
         victim = sent.index(max(sent))
-        begin = time.monotonic()
-        fault = faults.fail(lab, ups[victim].name, silent=True, direction="up")
+        with LinkWatch(lab, [(ups[victim], "a")], 0.001) as close:
+            time.sleep(_REVERSE_S / 10)
+            fault = faults.fail(lab, ups[victim].name, silent=True, direction="up")
+            begin = fault.since_ns / 1e9
+            time.sleep(max(0.0, begin + 3 * _REVERSE_S - time.monotonic()))
         running.send_all()
         faults.heal(lab, fault.number)
         (result,) = running.results()
-    level = 0.9 * sum(sent) * 8 / (before[1] - before[0])
-    others = [w for i, w in enumerate(map(watch.rates, range(len(ups)))) if i != victim]
-    taken = _first_at(others, begin, level)
     base = result.goodput.rate(*before)
+    usual = max(sent) / (before[1] - before[0])
+    # What still went there, less what goes there for good: EV probes that look whether it is back.
+    first = max(t for t in close.times if t <= begin)
+    middle = begin + _REVERSE_S
+    (after,), (rest,) = close.sent(first, middle), close.sent(middle, begin + 3 * _REVERSE_S)
     return {
-        "replaced": taken - begin,
+        "replaced": (after - rest / 2) / usual,
         "share": max(sent) / max(sum(sent), 1),
         "timeouts": float(result.row["timeouts"]),
         "kept": result.goodput.rate(begin, result.goodput.end) / base,
     }
-
-
-def _first_at(
-    series: Sequence[Sequence[tuple[float, float]]], begin: float, level: float, span: int = 4
-) -> float:
-    """Return when the sum of some rates, over `span` looks, reaches a level after a time; NaN: never."""
-    rows = list(zip(*series, strict=False))
-    for i in range(len(rows) - span + 1):
-        at = float(rows[i][0][0])
-        if at >= begin and sum(rate for row in rows[i : i + span] for _, rate in row) / span >= level:
-            return at
-    return math.nan
