@@ -48,6 +48,7 @@ struct Endpoint::Impl {
   bool is_unsealed(const wire::DatagramMeta& meta, base::ByteView bytes) const;
   void drop(wire::DropReason reason) { ++stats.drops[static_cast<size_t>(reason)]; }
   void start_reverse_probe(Instant now, Qp& qp);
+  void tell_reverse(Instant now, uint32_t slot, const OpsOutcome& o);
   void count_tx(const Transmit& t);
   base::Result<uint32_t> new_qpn(const QpInit& init);
 

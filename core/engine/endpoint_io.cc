@@ -98,6 +98,18 @@ void Endpoint::Impl::wake_waiting(const Share& share, uint32_t slot) {
   scheduler.ready(slot);
 }
 
+// What became of an EV probe. A path that is dead is so for all QPs that share the peer.
+void Endpoint::Impl::tell_reverse(Instant now, uint32_t slot, const OpsOutcome& o) {
+  if (slot >= qps.size() || !qps[slot].qp) return;
+  Qp& asked = *qps[slot].qp;
+  const bool answered = o.kind == OpsOutcome::Kind::probe_answer;
+  asked.on_reverse_probe(now, o.path, o.sent_at, answered);
+  if (answered || asked.share() == nullptr || asked.share()->members < 2) return;
+  for (const QpSlot& s : qps) {
+    if (s.qp && s.qp.get() != &asked && s.qp->share() == asked.share()) s.qp->forget_reverse(o.path.tag);
+  }
+}
+
 void Endpoint::Impl::settle_ops(Instant now) {
   OpsOutcome o;
   while (ops.take_outcome(o)) {
@@ -116,8 +128,7 @@ void Endpoint::Impl::settle_ops(Instant now) {
     }
     const bool answered = o.kind == OpsOutcome::Kind::probe_answer;
     if (o.qp_slot) {
-      if (*o.qp_slot < qps.size() && qps[*o.qp_slot].qp)
-        qps[*o.qp_slot].qp->on_reverse_probe(now, o.path, o.sent_at, answered);
+      tell_reverse(now, *o.qp_slot, o);
       continue;
     }
     Event e;

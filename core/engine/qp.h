@@ -65,6 +65,8 @@ class Qp final : private reliability::Placement {
   void on_send_failed(Instant now, const Transmit& t);
   void on_sent_late(Instant now, const Transmit& t);
   void on_reverse_probe(Instant now, ev::PathId path, Instant sent_at, bool answered);
+  // Another QP towards this peer had no answer on that EV.
+  void forget_reverse(uint32_t tag);
 
   // --- packets out (qp_tx.cc) ---
   TxResult transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
@@ -134,6 +136,10 @@ class Qp final : private reliability::Placement {
   [[nodiscard]] bool too_slow(Instant now, const std::optional<Duration>& rtt) const;
   [[nodiscard]] Duration reverse_rtt() const;
   void hasten_reverse_probe(Instant now);
+  // When this QP asks next, if one of all that lead to its peer asks in `interval`.
+  [[nodiscard]] Instant reverse_turn(Instant now, Duration interval);
+  [[nodiscard]] uint32_t reverse_planes();       // to be asked about now: the next one of the peer, or any
+  [[nodiscard]] Duration reverse_least() const;  // between two probes towards the peer
   // Something that went out on this EV arrived; `good`: and its path is one for answers, too.
   void note_feedback(Instant now, uint32_t tag, bool good);
 
@@ -187,7 +193,7 @@ class Qp final : private reliability::Placement {
   // While at least so much arrives for each of them, EV probes visit every plane once an RTT; else one an RTT
   // does.
   static constexpr uint32_t kPacketsAProbe = 4;
-  Instant reverse_due_ = Instant::never(), reverse_asked_{INT64_MIN / 2};
+  Instant reverse_due_ = Instant::never(), reverse_asked_{INT64_MIN / 2}, reverse_turn_{INT64_MIN / 2};
   Instant peer_answered_{INT64_MIN / 2};  // when the latest EV probe that was answered had been sent
   reliability::RttEstimator reverse_rtt_;
   uint32_t rx_since_probe_ = 0;

@@ -276,12 +276,11 @@ void Qp::on_deadline(Instant now) {
 }
 
 Duration Qp::reverse_patience() const {
-  constexpr int64_t kUnknownRtts = 3, kIntervals = 5;
+  constexpr int64_t kRtts = 3, kIntervals = 5;
   const Duration rtt = reverse_rtt();
-  const Duration seen =
-      reverse_rtt_.has_sample() ? reverse_rtt_.srtt() * 2 + reverse_rtt_.rttvar() * 4 : rtt * kUnknownRtts;
-  const Duration least = attr_.reverse_probe_min.value_or(kMinReverseProbeInterval) * kIntervals;
-  return std::max({seen, rtt, least});
+  const Duration seen = reverse_rtt_.has_sample() ? reverse_rtt_.srtt() * kRtts : rtt * kRtts;
+  return std::max(
+      {seen, rtt.scaled(1.5), attr_.reverse_probe_min.value_or(kMinReverseProbeInterval) * kIntervals});
 }
 
 Duration Qp::reverse_rtt() const {
@@ -296,10 +295,28 @@ void Qp::hasten_reverse_probe(Instant now) {
     return;
   }
   if (rx_since_probe_ < kPacketsAProbe || feedback_since_probe_) return;
+  if (share_ != nullptr && share_->members > 1 && share_->probe_free > now) return;
+  reverse_due_ = std::max(now, std::min(reverse_due_, reverse_asked_ + reverse_least()));
+}
+
+Duration Qp::reverse_least() const {
   const auto planes = std::max(std::popcount(usable_ports_), 1);
-  const Duration least = attr_.reverse_probe_min.value_or(kMinReverseProbeInterval);
-  reverse_due_ =
-      std::max(now, std::min(reverse_due_, reverse_asked_ + std::max(reverse_rtt() / planes, least)));
+  return std::max(reverse_rtt() / planes, attr_.reverse_probe_min.value_or(kMinReverseProbeInterval));
+}
+
+Instant Qp::reverse_turn(Instant now, Duration interval) {
+  if (share_ == nullptr || share_->members < 2) return now + interval;
+  // A turn that was given and has not come yet stays: with a second one, the others' would be ever later.
+  if (reverse_turn_ <= now) reverse_turn_ = share_->probe_turn = std::max(share_->probe_turn, now) + interval;
+  return reverse_turn_;
+}
+
+uint32_t Qp::reverse_planes() {
+  if (share_ == nullptr || share_->members < 2 || usable_ports_ == 0) return usable_ports_;
+  do {
+    share_->probe_plane = (share_->probe_plane + 1) & 31;
+  } while ((usable_ports_ & (1u << share_->probe_plane)) == 0);
+  return 1u << share_->probe_plane;
 }
 
 std::optional<ev::PathId> Qp::take_reverse_probe(Instant now) {
@@ -308,17 +325,20 @@ std::optional<ev::PathId> Qp::take_reverse_probe(Instant now) {
   if (rx_since_probe_ != 0) doubt_probes_ = 0;
   const bool doubt = (reverse_->in_doubt() & usable_ports_) != 0 && doubt_probes_ < kProbesInDoubt;
   looking_ = doubt && now - last_data_at_ >= reverse_patience();
-  if (looking_) ++doubt_probes_;
   const bool wanted = (rx_since_probe_ != 0 && !feedback_since_probe_) || looking_;
   const bool quiet = rx_since_probe_ == 0 && !doubt;
+  const Duration interval =
+      std::max(reverse_rtt(), attr_.reverse_probe_min.value_or(kMinReverseProbeInterval));
+  reverse_due_ = quiet ? Instant::never() : reverse_turn(now, interval);
+  // Another QP has just asked.
+  if (wanted && share_ != nullptr && share_->members > 1 && share_->probe_free > now) return std::nullopt;
+  if (looking_) ++doubt_probes_;
   rx_since_probe_ = 0;
   feedback_since_probe_ = false;
   reverse_asked_ = now;
-  const Duration rtt = reverse_rtt();
-  reverse_due_ = quiet ? Instant::never()
-                       : now + std::max(rtt, attr_.reverse_probe_min.value_or(kMinReverseProbeInterval));
   if (!wanted) return std::nullopt;
-  return reverse_->probe_candidate(now, *table_, usable_ports_, rng_);
+  if (share_ != nullptr) share_->probe_free = now + reverse_least();
+  return reverse_->probe_candidate(now, *table_, reverse_planes(), rng_);
 }
 
 std::optional<ev::PathId> Qp::more_reverse_probe(Instant now) {
@@ -340,6 +360,10 @@ void Qp::on_reverse_probe(Instant now, ev::PathId path, Instant sent_at, bool an
   // Only a QP that may send can find out that it is good again.
   if (state_ == QpState::rts && !reverse_->fixed())
     table_->on_ev_probe_lost(now, path.tag, peer_answered_ > sent_at);
+}
+
+void Qp::forget_reverse(uint32_t tag) {
+  if (reverse_) reverse_->forget(tag);
 }
 
 std::optional<uint32_t> Qp::answer_tag(uint8_t port) {

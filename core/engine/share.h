@@ -1,7 +1,7 @@
 // QPs of one endpoint towards one peer share the room in front of it: each has a window of its own (reference
 // 7), and a thousand of them would fill the receiver's buffer a thousand times. Decides who waits; leaves
 // windows to cc/. Only for drivers that ask for it (EndpointConfig.share_window): a NIC has its own
-// scheduler.
+// scheduler. They also take turns to look whether their paths for answers still work.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "base/ip_addr.h"
+#include "base/time.h"
 #include "reliability/ring.h"
 
 namespace mrc::engine {
@@ -21,6 +22,11 @@ struct Share {
   int64_t limit = 0;        // the largest window of any of them
   uint32_t members = 0;
   reliability::Ring<uint32_t> waiting;  // slots of QPs that had new data and found no room
+  // EV probes of all members (6.13): a thousand of them asking for the same paths would have time for little
+  // else.
+  base::Instant probe_free{INT64_MIN / 2};  // nobody asks before
+  base::Instant probe_turn{INT64_MIN / 2};  // the turn given away last
+  uint8_t probe_plane = 0;
   // Room for a whole turn: single packets in turn would make every QP acknowledge every packet.
   [[nodiscard]] bool has_room() const {
     const int64_t used = outstanding + granted;

@@ -35,6 +35,12 @@ class ReverseSet {
       doubt_ |= 1u << p;
     }
   }
+  // The same as another QP saw it: that one looks for a path that works.
+  void forget(uint32_t tag) {
+    const uint32_t before = doubt_;
+    lost(tag);
+    doubt_ = before;
+  }
   void port_down(uint8_t port) {
     set_ &= ~(1u << (port & 31));
     doubt_ &= ~(1u << (port & 31));

@@ -66,3 +66,16 @@ TEST_CASE("probes visit the planes in turn: the proven EV again, a fresh one whe
   CHECK_EQ(seen[3][300], 3);
   CHECK(!r.probe_candidate(Instant{0}, t, 0, rng).has_value());
 }
+
+TEST_CASE("a path another QP found dead is left, and the search for the next is that one's") {
+  ReverseSet r;
+  r.proven(Instant{0}, {11, 1});
+  r.proven(Instant{0}, {22, 2});
+  r.forget(11);
+  CHECK((r.choose(1, kAll) == PathId{22, 2}));
+  CHECK_EQ(r.in_doubt(), 0u);
+  r.lost(22);
+  r.forget(22);
+  CHECK_EQ(r.in_doubt(), uint32_t{1} << 2);
+  CHECK(!r.choose(1, kAll).has_value());
+}
