@@ -213,6 +213,8 @@ Errno Qp::to_rtr(Instant now) {
   if (attr_.sack_bytes) r.sack_bytes = *attr_.sack_bytes;
   r.extra_sacks = attr_.extra_sacks.value_or(true);
   if (attr_.sack_timer) r.sack_timer = *attr_.sack_timer;
+  // Where runs cross the host as one packet does, an acknowledgement costs nearly as much as a whole run.
+  if (env_.config.run_bytes > 0) r.sack_gap = r.sack_timer;
   if (attr_.rq_empty_grace) r.rq_empty_grace = *attr_.rq_empty_grace;
   r.max_recv_wr = init_.max_recv_wr;
   rsp_ = std::make_unique<reliability::Responder>(r);

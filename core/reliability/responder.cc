@@ -55,6 +55,7 @@ struct Responder::Impl {
   ResponderCounters counters;
   Trigger newest;            // last packet accepted: what a timer SACK echoes
   uint64_t sack_charge = 0;  // bytes since the last SACK
+  Instant sacked_at{INT64_MIN / 2};
   Instant unsacked_since = Instant::never();
   Instant release_at = Instant::never();
   Instant last_rx{};
@@ -148,7 +149,9 @@ void Responder::Impl::accept(Instant now, int64_t seq, const wire::Packet& p, co
   insert(now, seq, slot);
   note_completions();
   if (is_fatal) return;
-  if (p.bth.a || t.m != 0 || t.rtx || sack_charge >= cfg.sack_bytes) {
+  const bool much = sack_charge >= cfg.sack_bytes && now - sacked_at >= cfg.sack_gap;
+  if (p.bth.a || t.m != 0 || t.rtx || much) {
+    sacked_at = now;
     trigger_sack(t);
   } else if (unsacked_since.is_never()) {
     unsacked_since = now;
@@ -251,7 +254,10 @@ void Responder::Impl::on_timeout(Instant now) {
     break_at(msgs.starved_seq(), wire::kNakRemoteOperation);
     return;
   }
-  if (!unsacked_since.is_never() && unsacked_since + cfg.sack_timer <= now) trigger_sack(newest);
+  if (!unsacked_since.is_never() && unsacked_since + cfg.sack_timer <= now) {
+    sacked_at = now;
+    trigger_sack(newest);
+  }
 }
 
 void Responder::Impl::fail() {

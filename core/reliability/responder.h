@@ -27,6 +27,7 @@ struct ResponderConfig {
   uint32_t sack_bytes = 16 * 1024;
   uint32_t sack_min_charge = 1024;
   base::Duration sack_timer = base::Duration::micros(20);
+  base::Duration sack_gap{};        // from one SACK to the next that only sack_bytes asks for
   bool extra_sacks = true;          // more than one bitmap window when ooo_count > 64 (6.5)
   bool oor_nack = true;             // D-06: NACK above the window
   base::Duration rq_empty_grace{};  // 6.9: wait for a receive WQE before NAK 0x63

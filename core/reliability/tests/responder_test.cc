@@ -131,6 +131,25 @@ TEST_CASE("responder: the bitmap window walks and extra windows follow") {
   }
 }
 
+TEST_CASE("responder: what only bytes ask for keeps its distance, what the peer asks for does not") {
+  ResponderConfig c = config();
+  c.sack_bytes = 2 * c.sack_min_charge;
+  c.sack_gap = Duration::micros(20);
+  Peer p(c);
+  uint32_t psn = 0;
+  const auto two_more = [&] {
+    for (int i = 0; i < 2; ++i, ++psn) p.send(only(psn, static_cast<uint16_t>(psn)));
+    return p.answers().size();
+  };
+  CHECK_EQ(two_more(), 2u);  // SACK and Transport ACK
+  CHECK_EQ(two_more(), 1u);  // ACK
+  p.send(with_ar(only(psn, static_cast<uint16_t>(psn))));
+  ++psn;
+  CHECK_EQ(p.answers().size(), 2u);
+  p.now = p.now + Duration::micros(20);
+  CHECK_EQ(two_more(), 2u);
+}
+
 TEST_CASE("responder: duplicates touch nothing and are answered") {
   Peer p(config());
   p.send(only(0, 0));
