@@ -276,11 +276,12 @@ void Qp::on_deadline(Instant now) {
 }
 
 Duration Qp::reverse_patience() const {
-  constexpr int64_t kRtts = 3, kIntervals = 5;
+  constexpr int64_t kUnknownRtts = 3, kIntervals = 5;
   const Duration rtt = reverse_rtt();
-  const Duration seen = reverse_rtt_.has_sample() ? reverse_rtt_.srtt() * kRtts : rtt * kRtts;
-  return std::max(
-      {seen, rtt.scaled(1.5), attr_.reverse_probe_min.value_or(kMinReverseProbeInterval) * kIntervals});
+  const Duration seen =
+      reverse_rtt_.has_sample() ? reverse_rtt_.srtt() * 2 + reverse_rtt_.rttvar() * 4 : rtt * kUnknownRtts;
+  const Duration least = attr_.reverse_probe_min.value_or(kMinReverseProbeInterval) * kIntervals;
+  return std::max({seen, rtt, least});
 }
 
 Duration Qp::reverse_rtt() const {
