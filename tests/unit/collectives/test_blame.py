@@ -246,3 +246,30 @@ say(**attempt(wait))
         found = ranks.hear(0)
         assert found["error"].startswith("rank 1 ")
         assert found["took"] < 1.65 + NOISE
+
+
+@pytest.mark.parametrize("nbytes", [1200, 100_000])
+def test_a_letter_that_cannot_arrive_says_what_all_ranks_say(nbytes: int) -> None:
+    """Its receiver is stopped when it is sent, and killed before it has it."""
+    code = (
+        TOGETHER
+        + """
+say(ready=True)
+if rank == 1: expect("never")
+expect("go")
+letter = g.send(bytes(args["nbytes"]), 1, 5) if rank == 0 else None
+say(sent=True)
+say(**attempt(lambda: letter.result(20) if rank == 0 else g.all_reduce(a)))
+"""
+    )
+    with Ranks(3, code, timeout=20.0, nbytes=nbytes) as ranks:
+        for r in range(3):
+            ranks.hear(r)
+        ranks.signal(1, signal.SIGSTOP)
+        for r in (0, 2):
+            ranks.tell(r, "go")
+            ranks.hear(r)
+        ranks.signal(1, signal.SIGKILL)
+        text = agreed(ranks, [0, 2], 1.0)
+    assert text.startswith("rank 1 ")
+    assert "its process was killed (SIGKILL)" in text
