@@ -72,7 +72,9 @@ class ReverseSet {
       probe_turn_ = (probe_turn_ + 1) & 31;
     } while ((usable & (1u << probe_turn_)) == 0);
     if ((set_ & (1u << probe_turn_)) != 0) return at(probe_turn_);
-    return table.choose(now, 1u << probe_turn_, std::nullopt);
+    const auto path = table.choose(now, 1u << probe_turn_, std::nullopt);
+    if (fixed_ && path) proven(now, *path);  // the first one stays, also when a probe is the first to use it
+    return path;
   }
 
  private:
