@@ -16,7 +16,7 @@ namespace mrc::sim {
 // a uSID of 0 ends a list.
 inline constexpr uint16_t kSidHost = 0, kSidT0 = 1, kSidT1 = 2, kSidT2 = 3;
 constexpr uint16_t make_sid(uint16_t kind, uint32_t index) {
-  return static_cast<uint16_t>((kind << 14) | index);
+  return static_cast<uint16_t>((uint32_t{kind} << 14) | index);
 }
 inline constexpr uint32_t kMaxSidIndex = (1u << 14) - 1;
 
