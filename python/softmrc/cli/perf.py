@@ -201,7 +201,7 @@ def _plan(
     if duration is None:
         duration = 0.0 if iters else _SWEEP_SECONDS if len(sizes) > 1 else _SINGLE_SECONDS
     elif duration <= 0:
-        raise UsageError(f"--duration is above 0, not {duration:g}")
+        raise UsageError(f"--duration is above 0 seconds, not {duration:g}")
     region = _bytes(region_size, "region-size") if region_size is not None else None
     plan = Plan(
         op=op, qps=qps, depth=depth, both=both, size=max(sizes), ev_run=ev_run,
@@ -241,7 +241,7 @@ def _measure(
     from softmrc.errors import PeerError
     from softmrc.perf import measure
 
-    report = _Report(plan.op, json, local.icrc)
+    report = _Report(plan.op, json)
     try:
         results = asyncio.run(
             measure(
@@ -262,9 +262,9 @@ def _measure(
 class _Report:
     """What is printed of the rows."""
 
-    def __init__(self, op: str, json: bool, icrc: bool) -> None:
+    def __init__(self, op: str, json: bool) -> None:
         self.rows: list[dict[str, Any]] = []
-        self._op, self._json, self._icrc = op, json, icrc
+        self._op, self._json = op, json
         self._told = 0.0
 
     def progress(self, row: Row, elapsed: float, moved: int) -> None:
@@ -284,7 +284,7 @@ class _Report:
         if self._json:
             return
         if len(self.rows) == 1:
-            put(heading(self._op, result, icrc=self._icrc))
+            put(heading(self._op, result))
             put(row_head(self._op))
         put(row_line(self._op, result))
 
@@ -323,6 +323,7 @@ def _print_totals(results: list[dict[str, Any]], per_port: bool) -> None:
 
 def _serve(local: Local, port: int, token: bytes | None, once: bool, json: bool) -> None:
     from softmrc.perf import Server
+    from softmrc.perf.table import icrc_words
 
     def tell(what: str, details: dict[str, Any]) -> None:
         if json:
@@ -336,6 +337,7 @@ def _serve(local: Local, port: int, token: bytes | None, once: bool, json: bool)
         elif what == "start":
             note(
                 f"{details['peer']}: {details['op']}, {details['qps']} QP, messages up to {details['size']} bytes"
+                f"{icrc_words(details, 'server')}"
             )
         elif details.get("why") is not None:
             note(f"{details['peer']}: {visible(details['why'])}")

@@ -6,7 +6,7 @@ The traffic itself runs natively (core/perf); here the two ends agree on it and 
 from __future__ import annotations
 
 from softmrc.perf.client import measure
-from softmrc.perf.ends import Local
+from softmrc.perf.local import Local
 from softmrc.perf.plan import SWEEP, Plan, Row, region_for
 from softmrc.perf.server import Server
 

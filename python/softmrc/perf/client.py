@@ -15,8 +15,9 @@ from softmrc.endpoint.steering import meeting_point
 from softmrc.errors import PeerError
 from softmrc.perf.agree import propose
 from softmrc.perf.counters import Counters
-from softmrc.perf.ends import Ends, Local
-from softmrc.perf.offer import PerfOffer
+from softmrc.perf.ends import Ends
+from softmrc.perf.local import Local
+from softmrc.perf.offer import PerfOffer, icrc_agreed
 from softmrc.perf.plan import Plan, Row
 from softmrc.perf.result import read_report, row_result
 from softmrc.perf.talk import Talk
@@ -64,29 +65,31 @@ async def measure(
         timeout: seconds to wait for a server that is not there yet, or is busy.
         progress: called while a row runs.
         on_row: called with each result.
-        watch: entered with our end; what it yields is called about once a second, on the thread that drives it.
+        watch: entered with our end before anybody is dialled; what it yields is called about once a second, on the
+            thread that drives it.
 
     Returns:
         A result a row. When the task is cancelled meanwhile, the row at hand is the last one and `partial`.
 
     Raises:
+        UsageError: a plane is no address of this host.
         PeerError: nobody answers, the server refuses, or no packet comes through. When that happens within a row,
             `on_row` is given first what there is of it, `partial`.
     """
     ends = Ends(local, plan, receives=plan.both, sends=plan.op != "idle")
     try:
         names = [hosts] if isinstance(hosts, str) else list(hosts)
-        exchange, shake = await _dial(names, port, token, timeout)
-        talk = Talk(shake)
-        try:
-            with watch(ends) if watch is not None else contextlib.nullcontext(_nothing) as look:
+        with watch(ends) if watch is not None else contextlib.nullcontext(_nothing) as look:
+            exchange, shake = await _dial(names, port, token, timeout)
+            talk = Talk(shake)
+            try:
                 session = _Session(talk, ends, toward, progress, look)
                 await session.agree()
                 exchange.stage = "the measurement"
                 return await _run_all(session, rows, on_row)
-        finally:
-            await talk.close()
-            await exchange.close()
+            finally:
+                await talk.close()
+                await exchange.close()
     finally:
         ends.close()
 
@@ -243,8 +246,9 @@ class _Session:
             except PeerError as error:
                 partial, failure = True, error
         after = Counters.of(ends)
+        icrc = icrc_agreed(client=not ends.local.icrc, server=ends.peer_icrc_off)
         result = row_result(
-            ends.plan, row, pmtu=ends.pmtu, icrc=ends.icrc, raw=raw, counters=after.since(before), usage=usage,
+            ends.plan, row, pmtu=ends.pmtu, icrc=icrc, raw=raw, counters=after.since(before), usage=usage,
             report=report, same_host=self._same_host, partial=partial,
         )  # fmt: skip
         return result, failure

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from softmrc._core import PerfPingPong, PerfPump
@@ -15,9 +15,10 @@ from softmrc.device import refusals
 from softmrc.endpoint.knobs import DEFAULT_PMTU, Knobs
 from softmrc.endpoint.offer import PlaneOffer, QpOffer
 from softmrc.endpoint.steering import Steering, Ways, guarded
-from softmrc.errors import PeerError, UsageError
+from softmrc.errors import PeerError, UsageError, VerbsError
+from softmrc.perf.local import Local
 from softmrc.perf.offer import PerfOffer
-from softmrc.perf.plan import BIN_MS, Plan, Row
+from softmrc.perf.plan import Plan, Row
 from softmrc.perf.usage import host_mark
 from softmrc.verbs import (
     CQ,
@@ -35,66 +36,11 @@ from softmrc.verbs import (
     spread_routes,
 )
 
-__all__ = ["Ends", "Local"]
+__all__ = ["Ends"]
 
 _HOLD_SECONDS = 10.0
 _LAT_DEPTH = 256
 _PATTERN = bytes(range(251)) * 4177
-
-
-@dataclass(frozen=True, kw_only=True)
-class Local:
-    """What one end decides for itself."""
-
-    planes: tuple[str, ...]
-    """Local addresses; a server without any uses those its client reached."""
-    evs: int = 16
-    """Entropy values of each plane, 1 to 4096."""
-    spin_us: int = 50
-    """Microseconds to look for more before sleeping."""
-    progress: str = "caller"
-    """"caller": the traffic's own thread drives the transport; "thread": a second one does."""
-    batching: str = "auto"
-    pmtu: int | None = None
-    """Payload of a full packet, 256 to 8960; None: the largest that fits."""
-    fabric: str | None = None
-    """Path of a fabric file; None: the one SOFTMRC_FABRIC names; "": none. Its paths are used unless `via` is given."""
-    via: tuple[str, ...] = ()
-    """SRv6 uSID lists that end at the peer; the EVs are spread over them."""
-    backups: int = 0
-    """Of the EVs of each plane, so many are spares: used when one in use is given up."""
-    delay_mark_us: int = int(Knobs.delay_mark * 1e6)
-    """Queueing delay that counts as a congestion mark where the fabric sets none, microseconds; 0: none does."""
-    ecn_steering: bool = True
-    """False (experiment): a mark does not take its EV out of turn; congestion control hears it all the same."""
-    bin_ms: int = BIN_MS
-    """Width of the bins in which arriving bytes are counted at this end, milliseconds."""
-    rcvbuf: int = Knobs.rcvbuf
-    sndbuf: int = Knobs.sndbuf
-    cpus: tuple[int, ...] = ()
-    """Where the thread that drives the transport is kept; none: not pinned."""
-    icrc: bool = True
-    """False: ask to leave the iCRC off; done when the other end asks for it, too."""
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be.
-
-        Raises:
-            UsageError: out of range.
-        """
-        if not 1 <= self.evs <= 4096:
-            raise UsageError(f"evs is 1 to 4096, not {self.evs}")
-        if not 0 <= self.spin_us <= 1_000_000:
-            raise UsageError(f"spin-us is 0 to 1000000, not {self.spin_us}")
-        if not 0 <= self.backups < self.evs:
-            raise UsageError(
-                f"backups is 0 to {self.evs - 1}: one EV of each plane is in use, not {self.backups}"
-            )
-        if not 1 <= self.bin_ms <= 10_000:
-            raise UsageError(f"bin-ms is 1 to 10000, not {self.bin_ms}")
-        if self.progress not in ("caller", "thread"):
-            raise UsageError(f"progress is caller or thread, not {self.progress!r}")
-        Knobs(pmtu=self.pmtu, batching=self.batching)
 
 
 class Ends:
@@ -108,12 +54,18 @@ class Ends:
             plan: what is measured.
             receives: the peer writes to us.
             sends: we write to the peer.
+
+        Raises:
+            UsageError: a plane is no address of this host.
+            VerbsError: a socket could not be opened for another reason.
         """
         self.plan, self.local = plan, local
         self.receives, self.sends = receives, sends
         self.events: dict[str, int] = {"assumed_bad": 0, "qp_error": 0}
         self.pmtu = 0
         self.icrc = True
+        self.peer_icrc_off = False
+        """The peer asked to leave the iCRC off."""
         self.pairs: list[tuple[int, int]] = []
         self._knobs = Knobs(hold_time=_HOLD_SECONDS, delay_mark=local.delay_mark_us / 1e6)
         known = Steering.of(local.fabric)
@@ -123,11 +75,16 @@ class Ends:
         planes = guarded(
             [known.reach(self._steering.plane({"address": p}, local.evs)) for p in local.planes], local.icrc
         )
-        self.ctx = Context(
-            "perf", planes, evs_per_plane=local.evs, udp_port=0, rcvbuf=local.rcvbuf,
-            sndbuf=local.sndbuf, progress=local.progress, spin_us=local.spin_us, batching=local.batching,
-            cpus=list(local.cpus) if local.cpus and self.needs_immediates else None,
-        )  # fmt: skip
+        try:
+            self.ctx = Context(
+                "perf", planes, evs_per_plane=local.evs, udp_port=0, rcvbuf=local.rcvbuf,
+                sndbuf=local.sndbuf, progress=local.progress, spin_us=local.spin_us, batching=local.batching,
+                cpus=list(local.cpus) if local.cpus and self.needs_immediates else None,
+            )  # fmt: skip
+        except VerbsError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                raise UsageError(error.strerror or str(error)) from None
+            raise
         self._pinned = Pinned(())
         try:
             if not self.needs_immediates:
@@ -178,6 +135,7 @@ class Ends:
     def connect(self, peer: PerfOffer, pairs: Sequence[tuple[int, int]], pmtu: int) -> None:
         """Bring the queue pairs up: pairs of (our plane, its plane)."""
         self.pairs, self.pmtu = list(pairs), pmtu
+        self.peer_icrc_off = peer.icrc_off
         self.icrc = self.local.icrc or not peer.icrc_off
         remote = {p.number: p for p in peer.planes}
         own = {p["port"]: p["address"] for p in self.planes}

@@ -12,7 +12,7 @@ from softmrc.endpoint.offer import PlaneOffer, QpOffer
 from softmrc.errors import PeerError
 from softmrc.perf.plan import MAX_REGION, flag, integer
 
-__all__ = ["PerfOffer", "read_toward"]
+__all__ = ["PerfOffer", "icrc_agreed", "read_toward"]
 
 _MAX_PLANES = 31
 
@@ -77,6 +77,17 @@ class PerfOffer:
             host=host,
             icrc_off=flag(data, "icrc_off") if "icrc_off" in data else False,
         )
+
+
+def icrc_agreed(*, client: bool, server: bool) -> dict[str, Any]:
+    """Return whether packets carry an iCRC and which ends asked for none, as results tell it.
+
+    Args:
+        client: it asked for none.
+        server: the same of it.
+    """
+    asked = [name for name, off in (("client", client), ("server", server)) if off]
+    return {"icrc": len(asked) < 2, "icrc_off_asked": asked}
 
 
 def read_toward(data: Any) -> list[str]:

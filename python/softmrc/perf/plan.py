@@ -92,14 +92,16 @@ class Plan:
             UsageError: out of range, or too much in all.
         """
         if self.op not in OPS:
-            raise UsageError(f"op is one of {', '.join(OPS)}, not {self.op!r}")
-        for name, low, high in (
-            ("qps", 1, _MAX_QPS), ("depth", 1, _MAX_DEPTH), ("size", 1, _MAX_SIZE), ("region", 1, MAX_REGION),
-            ("ev_run", 0, _MAX_EV_RUN),
-        ):  # fmt: skip
-            value = getattr(self, name)
+            raise UsageError(f"--op is one of {', '.join(OPS)}, not {self.op!r}")
+        for option, value, low, high, unit in (
+            ("--qps", self.qps, 1, _MAX_QPS, "queue pairs"),
+            ("--tx-depth", self.depth, 1, _MAX_DEPTH, "messages in flight on each queue pair"),
+            ("--size", self.size, 1, _MAX_SIZE, "bytes"),
+            ("--region-size", self.region, 1, MAX_REGION, "bytes"),
+            ("--ev-run", self.ev_run, 0, _MAX_EV_RUN, "packets"),
+        ):
             if not low <= value <= high:
-                raise UsageError(f"{name} is {low} to {high}, not {value}")
+                raise UsageError(f"{option} is {low} to {high} {unit}, not {value}")
         if self.region < self.size:
             raise UsageError(f"the region of {self.region} bytes is smaller than a message of {self.size}")
         if self.qps * self.depth > _MAX_IN_FLIGHT:
@@ -166,15 +168,17 @@ class Row:
             UsageError: out of range, or without end.
         """
         if not 1 <= self.size <= _MAX_SIZE:
-            raise UsageError(f"size is 1 to {_MAX_SIZE}, not {self.size}")
+            raise UsageError(f"--size is 1 to {_MAX_SIZE} bytes, not {self.size}")
         if not 0 <= self.iters < 1 << 40:
-            raise UsageError(f"iters is 1 to {(1 << 40) - 1}, not {self.iters}")
+            raise UsageError(f"--iters is 1 to {(1 << 40) - 1} messages, not {self.iters}")
         if not 0 <= self.duration <= _MAX_SECONDS:
-            raise UsageError(f"duration is above 0 and at most {_MAX_SECONDS} seconds, not {self.duration:g}")
+            raise UsageError(
+                f"--duration is above 0 and at most {_MAX_SECONDS} seconds, not {self.duration:g}"
+            )
         if not 0 <= self.region <= MAX_REGION:
-            raise UsageError(f"region is 0 to {MAX_REGION}, not {self.region}")
+            raise UsageError(f"--region-size is 0 to {MAX_REGION} bytes, not {self.region}")
         if self.iters == 0 and self.duration == 0:
-            raise UsageError("a measurement needs iterations or a duration")
+            raise UsageError("a measurement needs iterations or a duration (--iters, --duration)")
 
     @property
     def duration_ns(self) -> int:

@@ -114,7 +114,7 @@ def row_result(
     row: Row,
     *,
     pmtu: int,
-    icrc: bool,
+    icrc: Mapping[str, Any],
     raw: Mapping[str, Any],
     counters: Mapping[str, Any],
     usage: Usage,
@@ -128,7 +128,7 @@ def row_result(
         plan: of the session.
         row: what was asked for.
         pmtu: payload of a full packet.
-        icrc: packets carried one.
+        icrc: whether packets carried one, and who asked for none.
         raw: counts of our traffic, and its bytes by time (`sent`, `arrived`).
         counters: what our transport did.
         usage: CPU time.
@@ -139,7 +139,7 @@ def row_result(
     seconds = max(raw["to_ns"] - raw["from_ns"], 0) / 1e9
     own = _traffic(plan, row, raw, seconds)
     moved, messages, rate = own["bytes"], own["messages"], own["gbps"]
-    result: dict[str, Any] = {"op": plan.op, "size": row.size, "iters": messages, "pmtu": pmtu, "icrc": icrc}
+    result: dict[str, Any] = {"op": plan.op, "size": row.size, "iters": messages, "pmtu": pmtu, **icrc}
     arrived = report["arrived"] if report is not None else None
     bins = _bins(arrived, raw.get("sent"), seconds)
     peak = max(_peak(bins), own["gbps"])

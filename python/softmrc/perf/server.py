@@ -1,7 +1,7 @@
 """The end that is asked: one client after another, each with sockets and memory of its own.
 
 Strangers cost little: 5 seconds, 64 KiB a message, 32 at a time, and no memory before they have proven the token.
-A client that falls silent is given up.
+The one that has said nothing for longest makes room for the next. A client that falls silent is given up.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ import ipaddress
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from softmrc.endpoint.exchange import TcpExchange
 from softmrc.endpoint.handshake import BUSY, Handshake
 from softmrc.endpoint.listener import bind_sockets
-from softmrc.errors import MrcError, PeerError, VerbsError
+from softmrc.errors import MrcError, PeerError, UsageError, VerbsError
 from softmrc.perf.agree import consent
 from softmrc.perf.client import SOFTWARE
 from softmrc.perf.counters import Counters
-from softmrc.perf.ends import Ends, Local
-from softmrc.perf.offer import PerfOffer, read_toward
+from softmrc.perf.ends import Ends
+from softmrc.perf.local import Local
+from softmrc.perf.offer import PerfOffer, icrc_agreed, read_toward
 from softmrc.perf.plan import Plan, Row
 from softmrc.perf.result import bins_for_peer
 from softmrc.perf.talk import Talk
@@ -36,8 +37,19 @@ _MAX_GUESTS = 32
 _TURN = 0.02
 _SILENCE = 30.0
 _ELSEWHERE = "another measurement is running"
+_CROWD = "too many connections are being set up; try again"
 Tell = Callable[[str, dict[str, Any]], None]
 """Told what happens: "listening", "start", "row", "end", "refused", and its details."""
+
+
+@dataclass(eq=False)
+class _Guest:
+    """A connection that has not proven itself yet."""
+
+    exchange: TcpExchange
+    shake: Handshake
+    task: asyncio.Task[None]
+    evicted: bool = False
 
 
 class Server:
@@ -65,6 +77,7 @@ class Server:
         self._tell: Tell = tell or (lambda what, details: None)
         self._wanted_port = port
         self._tasks: set[asyncio.Task[None]] = set()
+        self._guests: list[_Guest] = []
         self._busy = False
         self._ended: asyncio.Future[None] | None = None
 
@@ -72,7 +85,8 @@ class Server:
         """Serve until cancelled; with `once`, until the first client has left.
 
         Raises:
-            VerbsError: the port is taken, or a plane is no address of this host.
+            UsageError: a plane is no address of this host.
+            VerbsError: the port is taken.
         """
         self._ended = asyncio.get_running_loop().create_future()
         sockets = self._bind()
@@ -103,6 +117,10 @@ class Server:
                 return bind_sockets(["0.0.0.0"], port)  # a host without IPv6
         except OSError as error:
             where = ", ".join(hosts) or "every address"
+            if error.errno == errno.EADDRNOTAVAIL:
+                raise UsageError(
+                    f"--planes {where}: not all are addresses of this host (see `ip addr`)"
+                ) from None
             raise VerbsError(error.errno or 5, f"listen on {where} port {port}: {error.strerror}") from None
 
     def _taken(self) -> bool:
@@ -112,17 +130,19 @@ class Server:
         exchange = TcpExchange(reader, writer)
         task = asyncio.current_task()
         assert task is not None
+        shake = Handshake(exchange, initiator=False, software=SOFTWARE, token=self._token)
+        guest = _Guest(exchange, shake, task)
+        self._make_room()
         self._tasks.add(task)
+        self._guests.append(guest)
         try:
-            if len(self._tasks) > _MAX_GUESTS:
-                return
-            shake = Handshake(exchange, initiator=False, software=SOFTWARE, token=self._token)
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
                 if self._taken():
                     await exchange.recv()  # its hello: closing with something unread would lose our answer
                     await shake.tell_error(BUSY, _ELSEWHERE)
                     return
                 await shake.open()
+            self._leave(guest)
             if self._taken():  # since then
                 await shake.tell_error(BUSY, _ELSEWHERE)
                 return
@@ -131,13 +151,35 @@ class Server:
                 await self._serve(exchange, shake, str(writer.get_extra_info("sockname")[0]))
             finally:
                 self._busy = False
+        except asyncio.CancelledError:
+            if not guest.evicted:
+                raise
+            task.uncancel()
+            await shake.tell_error(BUSY, _CROWD)
+            self._tell(
+                "refused", {"peer": exchange.peer, "why": "made room for others before it had proven itself"}
+            )
         except TimeoutError:
             self._tell("refused", {"peer": exchange.peer, "why": "set-up took too long"})
         except MrcError as error:
-            self._tell("refused", {"peer": exchange.peer, "why": str(error)})
+            self._tell("refused", {"peer": exchange.peer, "why": _why(exchange, error)})
         finally:
+            self._leave(guest)
             self._tasks.discard(task)
             await exchange.close()
+
+    def _make_room(self) -> None:
+        """Let the guest go that has said nothing for longest, if there are as many as there may be."""
+        if len(self._guests) >= _MAX_GUESTS:
+            # They stand in the order they came in; those that said hello come after all that did not.
+            oldest = min(self._guests, key=lambda guest: guest.shake.peer is not None)
+            oldest.evicted = True
+            self._leave(oldest)
+            oldest.task.cancel()
+
+    def _leave(self, guest: _Guest) -> None:
+        if guest in self._guests:
+            self._guests.remove(guest)
 
     async def _serve(self, exchange: TcpExchange, shake: Handshake, reached: str) -> None:
         talk = Talk(shake)
@@ -146,18 +188,23 @@ class Server:
         try:
             await visit.agree()
             began, exchange.stage = True, "the measurement"
-            self._tell("start", {"peer": exchange.peer, **visit.plan.to_json()})
+            self._tell("start", {"peer": exchange.peer, **visit.plan.to_json(), **visit.icrc()})
             while (report := await visit.next_row()) is not None:
                 self._tell("row", {"peer": exchange.peer, **report})
             self._tell("end", {"peer": exchange.peer, "why": None})
         except (MrcError, OSError) as error:
             await talk.refuse(str(error))
-            self._tell("end" if began else "refused", {"peer": exchange.peer, "why": str(error)})
+            self._tell("end" if began else "refused", {"peer": exchange.peer, "why": _why(exchange, error)})
         finally:
             visit.close()
             await talk.close()
             if began and self._once and self._ended is not None and not self._ended.done():
                 self._ended.set_result(None)
+
+
+def _why(exchange: TcpExchange, error: Exception) -> str:
+    """Return what went wrong without the peer's address, which is told beside it."""
+    return str(error).removeprefix(f"{exchange.peer}: ")
 
 
 def _planes(local: Local, toward: Sequence[str], reached: str) -> tuple[str, ...]:
@@ -199,6 +246,10 @@ class _Visit:
         pairs, pmtu = await consent(self._talk, mine, theirs, _HANDSHAKE_SECONDS)
         ends.connect(theirs, pairs, pmtu)
         await self._talk.send("connected", pmtu=pmtu)
+
+    def icrc(self) -> dict[str, Any]:
+        """Return whether packets carry an iCRC, and which ends asked for none."""
+        return icrc_agreed(client=self._ends.peer_icrc_off, server=not self._local.icrc)
 
     def _drive(self, seconds: float = _TURN) -> None:
         """Drive the transport; a client that neither speaks nor sends is gone."""

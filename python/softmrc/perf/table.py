@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-__all__ = ["heading", "remarks", "row_head", "row_line", "totals_table"]
+__all__ = ["heading", "icrc_words", "remarks", "row_head", "row_line", "totals_table"]
 
 # Names and widths: rows are printed as they come, when nobody knows how wide the others will be.
 _RATES = (
@@ -20,13 +20,30 @@ _TRIPS = (
 )  # fmt: skip
 
 
-def heading(op: str, first: Mapping[str, Any], *, icrc: bool = True) -> str:
-    """Return what was measured, in one line.
+# Fewer bytes than these cost the start and the end of a measurement, and not themselves.
+_ENOUGH_FOR_CPU = 1_000_000
+
+
+def icrc_words(result: Mapping[str, Any], here: str) -> str:
+    """Return what came of the wish to leave the iCRC off, to follow other words; empty where no end had it.
+
+    Args:
+        result: a row, or the start of a measurement at its server: `icrc` and `icrc_off_asked`.
+        here: "client" or "server": who is told.
+    """
+    asked = result["icrc_off_asked"]
+    if not asked:
+        return ""
+    who = "this end" if asked == [here] else f"the {asked[0]}"
+    return f", iCRC on: only {who} asked for none" if result["icrc"] else ", iCRC off"
+
+
+def heading(op: str, first: Mapping[str, Any]) -> str:
+    """Return what was measured, in one line, as its client tells it.
 
     Args:
         op: of the plan.
         first: any row.
-        icrc: False: this end asked to leave it off.
     """
     names = {
         "write": "RDMA write",
@@ -35,7 +52,7 @@ def heading(op: str, first: Mapping[str, Any], *, icrc: bool = True) -> str:
         "idle": "idle",
     }
     way = ", both ways" if first["both"] else ""
-    sums = "" if icrc else ", iCRC on: only this end asked for none" if first["icrc"] else ", iCRC off"
+    sums = icrc_words(first, "client")
     return (
         f"{names[op]}{way}: {first['qps']} QP, {first['depth']} in flight each, {first['pmtu']} bytes a packet{sums}"
         if op != "lat"
@@ -58,7 +75,7 @@ def row_line(op: str, row: Mapping[str, Any]) -> str:
         shown = [
             f"{row['peak_gbps']:.2f}", f"{row['goodput_gbps']:.2f}", f"{row['msg_rate_mps']:.4f}",
             f"{lat['p50']:.1f}", f"{lat['p99']:.1f}",
-            "-" if row["cpu_s_per_gb"] is None else f"{row['cpu_s_per_gb']:.3f}",
+            "-" if row["cpu_s_per_gb"] is None or row["bytes"] < _ENOUGH_FOR_CPU else f"{row['cpu_s_per_gb']:.3f}",
         ]  # fmt: skip
     cells = [str(row["size"]), str(row["iters"]), *shown]
     widths = [width for _, width in (_TRIPS if op == "lat" else _RATES)]
@@ -103,7 +120,7 @@ def remarks(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     out = ["; ".join(found) or "no retransmission, no loss, no path or queue pair lost"]
     moved = sum(r["bytes"] for r in rows)
     cpu = [r["cpu"] for r in rows]
-    if moved:
+    if moved >= _ENOUGH_FOR_CPU:
         out.append(
             f"CPU per GB: this process {sum(c['process_s'] for c in cpu) / moved * 1e9:.3f} s, "
             f"the peer's {sum(c['peer_process_s'] for c in cpu) / moved * 1e9:.3f} s"

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from softmrc.cli.app import app
 from softmrc.cli.perf import _bytes
 from softmrc.errors import PeerError, UsageError
+from softmrc.perf import Plan
 
 CLIENT = [sys.executable, "-m", "softmrc.cli.app", "perf"]
 
@@ -59,8 +60,9 @@ def test_tables(serve):
 
 
 ROW = {
-    "size": 4096, "iters": 7, "both": False, "qps": 1, "depth": 4, "pmtu": 1408, "icrc": True, "peak_gbps": 2.0,
-    "goodput_gbps": 1.0, "msg_rate_mps": 0.5, "cpu_s_per_gb": None, "partial": False, "per_plane": [], "per_ev": [],
+    "size": 4096, "iters": 7, "both": False, "qps": 1, "depth": 4, "pmtu": 1408, "icrc": True, "icrc_off_asked": [],
+    "peak_gbps": 2.0, "goodput_gbps": 1.0, "msg_rate_mps": 0.5, "cpu_s_per_gb": None, "partial": False,
+    "per_plane": [], "per_ev": [],
     "rtx": 0, "local_rx_drops": 0, "assumed_bad": 0, "qp_errors": 0, "errors": 0, "tx_errors": 0, "bytes": 0,
     "cpu": {"process_s": 0.0, "peer_process_s": 0.0}, "jain": 1.0,
     "lat_us": dict.fromkeys(("min", "p50", "p99", "p999", "max"), 3.0), "one_way_us": {"p50": 1.5},
@@ -115,14 +117,48 @@ def test_a_server_that_leaves_keeps_what_there_is(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("asks", "on", "words"),
-    [(False, True, ""), (True, True, "iCRC on: only this end asked"), (True, False, "iCRC off")],
+    ("asked", "client_says", "server_says"),
+    [
+        ([], "", ""),
+        (["client"], "iCRC on: only this end asked for none", "iCRC on: only the client asked for none"),
+        (["server"], "iCRC on: only the server asked for none", "iCRC on: only this end asked for none"),
+        (["client", "server"], "iCRC off", "iCRC off"),
+    ],
 )
-def test_the_heading_tells_about_the_icrc(monkeypatch, asks, on, words):
-    _, printed = pretend(monkeypatch, {**ROW, "icrc": on})
-    assert CliRunner().invoke(app, ["perf", "127.0.0.1", *(["--no-icrc"] if asks else [])]).exit_code == 0
-    assert words in printed[0]
-    assert ("iCRC" in printed[0]) == bool(words)
+def test_both_ends_tell_about_the_icrc(monkeypatch, asked, client_says, server_says):
+    agreed = {"icrc": len(asked) < 2, "icrc_off_asked": asked}
+    _, printed = pretend(monkeypatch, {**ROW, **agreed})
+    assert CliRunner().invoke(app, ["perf", "127.0.0.1"]).exit_code == 0
+    served = serve_and_tell(monkeypatch, ("start", {"peer": "10.0.0.2:5", **Plan().to_json(), **agreed}))
+    for line, words in ((printed[0], client_says), (served, server_says)):
+        assert words in line
+        assert ("iCRC" in line) == bool(words)
+
+
+def serve_and_tell(monkeypatch, *events):
+    """What a server says about events, without being one."""
+
+    class Server:
+        def __init__(self, *_, tell, **__):
+            self.tell = tell
+
+        async def run(self):
+            for event in events:
+                self.tell(*event)
+
+    monkeypatch.setattr("softmrc.perf.Server", Server)
+    result = CliRunner().invoke(app, ["perf"])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize(("moved", "shown"), [(999_999, False), (1_000_000, True)])
+def test_cpu_for_a_gigabyte_is_not_told_from_a_handful_of_bytes(monkeypatch, moved, shown):
+    _, printed = pretend(monkeypatch, {**ROW, "bytes": moved, "cpu_s_per_gb": 12.345})
+    assert CliRunner().invoke(app, ["perf", "127.0.0.1"]).exit_code == 0
+    assert (printed[2].split()[-1] == "12.345") == shown
+    assert (printed[2].split()[-1] == "-") != shown
+    assert ("CPU per GB" in printed[3]) == shown
 
 
 def test_what_happens_is_recorded(serve, tmp_path):
@@ -175,15 +211,25 @@ def _cpu(pid):
     [
         (["127.0.0.1", "-s", "x"], 2, "--size takes bytes"),
         (["127.0.0.1", "-s", "8", "-a"], 2, "one size"),
-        (["127.0.0.1", "--op", "read"], 2, "op is one of"),
-        (["127.0.0.1", "-q", "5000", "-s", "8"], 2, "qps is 1 to 2048"),
+        (["127.0.0.1", "--op", "read"], 2, "--op is one of"),
+        (["127.0.0.1", "-q", "5000", "-s", "8"], 2, "--qps is 1 to 2048 queue pairs, not 5000"),
         (["127.0.0.1", "-D", "0", "-s", "8"], 2, "--duration"),
         (["127.0.0.1", "-D", "nan", "-s", "8"], 2, "duration"),
-        (["127.0.0.1", "-m", "100", "-s", "8"], 2, "pmtu"),
-        (["127.0.0.1", "--region-size", "4g", "-s", "8"], 2, "region is"),
+        (["127.0.0.1", "-m", "100", "-s", "8"], 2, "--mtu is a multiple of 64 from 256 to 8960 bytes"),
+        (["127.0.0.1", "-t", "0", "-s", "8"], 2, "--tx-depth is 1 to 8192 messages in flight"),
+        (["127.0.0.1", "--delay-mark-us", "-1"], 2, "--delay-mark-us is 0 to 10000000 microseconds, not -1"),
+        (["127.0.0.1", "--spin-us", "-1"], 2, "--spin-us is 0 to 1000000 microseconds, not -1"),
+        (["127.0.0.1", "--ev-run", "4097", "-s", "8"], 2, "--ev-run is 0 to 4096 packets, not 4097"),
+        (["127.0.0.1", "--backups", "16"], 2, "--backups is 0 to 15 EVs"),
+        (["127.0.0.1", "--batching", "x"], 2, "--batching is one of auto, gso, mmsg"),
+        (["127.0.0.1", "--region-size", "4g", "-s", "8"], 2, "--region-size is 1 to 1073741824 bytes"),
+        (["127.0.0.1", "--port", "1", "-s", "8", "--metrics", "999999"], 2, "metrics address '999999'"),
+        (["127.0.0.1", "--port", "1", "-s", "8", "--events", "/nosuch/x"], 2, "cannot write /nosuch/x"),
+        (["127.0.0.1", "--port", "1", "-s", "8", "--qlog", "/nosuch/x"], 2, "cannot write /nosuch/x"),
+        (["127.0.0.1", "--port", "1", "-s", "8", "--planes", "203.0.113.1"], 2, "203.0.113.1"),
         (["127.0.0.1", "--planes", "x", "-s", "8"], 2, "not an IPv4 or IPv6 address"),
         (["127.0.0.1", "--port", "1", "--timeout", "0.1", "-s", "8"], 3, "nobody answers"),
-        (["--planes", "203.0.113.1", "--once"], 1, "203.0.113.1"),
+        (["--planes", "203.0.113.1", "--once"], 2, "203.0.113.1"),
         (["127.0.0.1", "--token", "", "-s", "8"], 2, "empty token"),
         (["127.0.0.1", "--timeout", "nan", "-s", "8"], 2, "--timeout"),
         (["127.0.0.1", "--timeout", "-1", "-s", "8"], 2, "--timeout"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.unit.perf.conftest import PLANES
 
-from softmrc.errors import PeerError
+from softmrc.errors import PeerError, UsageError
 from softmrc.perf import Local, Plan, Row, measure
 from softmrc.perf.server import _planes
 
@@ -278,6 +278,55 @@ def test_a_second_client_is_told_to_wait(serve):
     asyncio.run(main())
 
 
+def test_strangers_who_say_nothing_keep_nobody_out(serve):
+    server = serve()
+
+    async def main():
+        silent = [await asyncio.open_connection("127.0.0.61", server.port) for _ in range(70)]
+        mine = Local(planes=("127.0.0.71",), evs=1)
+        (result,) = await measure(
+            "127.0.0.61", server.port, mine, Plan(size=8, region=8), [Row(size=8, iters=5)]
+        )
+        assert result["iters"] == 5
+        (length,) = struct.unpack(">I", await silent[0][0].readexactly(4))
+        told = json.loads(await silent[0][0].readexactly(length))
+        assert (told["type"], told["code"]) == ("error", "busy")
+        assert await silent[0][0].read() == b""
+        assert not silent[-1][0].at_eof()  # the newest: those who came first made room
+        for _, writer in silent:
+            writer.close()
+
+    asyncio.run(main())
+    made_room = [d for what, d in server.told if what == "refused" and "made room" in d["why"]]
+    assert len(made_room) == 70 + 1 - 32
+
+
+def test_what_a_server_tells_names_the_peer_once(serve):
+    server = serve()
+    speak(server, HELLO, answers=1)
+    speak(server, answers=0)
+    wanted = {"closed the connection during set-up"}
+    while len([1 for what, _ in server.told if what == "refused"]) < 2:
+        os.sched_yield()
+    assert {d["why"] for what, d in server.told if what == "refused"} == wanted
+
+
+def test_a_watch_that_cannot_be_is_told_before_anybody_is_dialled(serve):
+    server = serve()
+
+    def watch(ends):
+        raise UsageError("no such file")
+
+    with pytest.raises(UsageError, match="no such file"):
+        go(server, Plan(size=8, region=8), Row(size=8, iters=1), watch=watch)
+    assert server.names() == ["listening"]
+
+
+def test_planes_of_other_hosts_are_wrong_use(serve):
+    with pytest.raises(UsageError, match=r"203\.0\.113\.1"):
+        go(serve(), Plan(size=8, region=8), Row(size=8, iters=1), local={"planes": ("203.0.113.1",)})
+
+
 def test_a_server_without_planes_uses_what_its_client_reached(serve):
     server = serve(planes=())
     plan, row = Plan(size=8, region=8), Row(size=8, iters=5)
@@ -321,9 +370,14 @@ def test_a_server_that_ends_meanwhile(serve):
 def test_no_icrc_takes_both_ends(serve):
     plan, row = Plan(qps=2, size=20_000, region=20_000), Row(size=20_000, iters=20)
     for here, there in ((True, True), (True, False), (False, True), (False, False)):
-        (result,) = go(serve(icrc=there), plan, row, local={"icrc": here})
+        server = serve(icrc=there)
+        (result,) = go(server, plan, row, local={"icrc": here})
         check(result, plan)
-        assert result["icrc"] is (here or there)
+        started = next(details for what, details in server.told if what == "start")
+        asked = [end for end, keeps in (("client", here), ("server", there)) if not keeps]
+        for said in (result, started):
+            assert said["icrc"] is (here or there)
+            assert said["icrc_off_asked"] == asked
 
 
 @pytest.mark.parametrize("choice", [False, None, 0])
