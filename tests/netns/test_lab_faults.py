@@ -399,6 +399,20 @@ def test_wrong_use_is_said_and_breaks_nothing(full: Lab, words: list[str], told:
     assert faults.active(full) == []
 
 
+@pytest.mark.parametrize("target", ["99", "h1.p2", "p2"])
+def test_healing_what_is_not_in_force_is_wrong_use_and_names_what_is(full: Lab, target: str) -> None:
+    heal = [*CLI, "heal", "-n", full.name]
+    run = subprocess.run([*heal, target], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, "there are no faults" in run.stderr) == (2, "", True)
+    number = faults.fail(full, "h0.p1", silent=True).number
+    run = subprocess.run([*heal, target], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert f"in force: {number}: h0.p1 (1 link)" in run.stderr
+    assert [f.number for f in faults.active(full)] == [number]
+    faults.heal(full)
+    assert subprocess.check_output(heal, text=True) == "no faults\n"
+
+
 def test_a_direction_alone_is_a_hole_in_that_direction(full: Lab) -> None:
     run = [*CLI, "fail", "-n", full.name, "h0.p1", "--dir", "down", "--json"]
     said = json.loads(subprocess.check_output(run))

@@ -15,6 +15,7 @@ import typer
 from softmrc.cli.lab_options import Json, Name, progress
 from softmrc.cli.output import guard, note, put, put_json
 from softmrc.cli.program import must_run
+from softmrc.errors import UsageError
 
 if TYPE_CHECKING:
     from softmrc.lab import Lab
@@ -124,21 +125,27 @@ def heal(
     name: Name = "lab",
     json: Json = False,
 ) -> None:
-    """End faults: those set on the target and those inside it. What was there before is there again. Twice is no error.
+    """End faults: those set on the target and those inside it. What was there before is there again.
+
+    Without a target it is no error if nothing is in force.
 
     \b
     softmrc lab heal
     softmrc lab heal p2.t0-0.t1-3
     softmrc lab heal 4
+
+    Exit codes: 0 done, 1 the system refused, 2 no such lab or target, or nothing of it is in force.
     """
     with guard("lab heal", json):
         from softmrc.lab import Lab, faults
 
         lab = Lab.load(name)
         with contextlib.closing(lab):
-            chosen = int(target) if target is not None and target.isdigit() else target
+            chosen = int(target) if target is not None and target.isdecimal() else target
             ended = faults.heal(lab, chosen)
             left = faults.active(lab)
+            if target is not None and not ended:
+                raise UsageError(_not_in_force(target, left))
         if json:
             put_json(
                 {"ok": True, "healed": [f.to_json() for f in ended], "left": [f.to_json() for f in left]}
@@ -147,6 +154,16 @@ def heal(
         for fault in ended:
             put(f"healed {_line(fault)}")
         put("no faults" if not left else f"{len(left)} left")
+
+
+def _not_in_force(target: str, active: list[Fault]) -> str:
+    """Say what could be healed instead."""
+    what = (
+        f"no fault {target} is in force" if target.isdecimal() else f"no fault on or in {target} is in force"
+    )
+    if not active:
+        return f"{what}; there are no faults"
+    return f"{what}; in force: {'; '.join(_line(fault) for fault in active)}"
 
 
 def run(

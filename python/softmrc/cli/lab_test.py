@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+import contextlib
 from typing import Annotated
 
 import typer
 
-from softmrc.cli.lab_options import Json, Name
+from softmrc.cli.lab_options import Json, Name, progress
 from softmrc.cli.output import guard, note, put, put_json
 
 __all__ = ["register"]
@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 def check(
     name: Name = "lab",
-    wait: Annotated[float, typer.Option(help="Seconds a probe may take.")] = 1.0,
+    wait: Annotated[float, typer.Option(help="Seconds a probe may take, at most.")] = 1.0,
     json: Json = False,
 ) -> None:
     """Send along every path of every ordered pair of hosts, and see from the switches' counters which way it went.
@@ -38,19 +38,8 @@ def check(
         from softmrc.lab.probe import probe
 
         lab = Lab.load(name)
-        shows = sys.stderr.isatty()
-
-        def step(done: int, total: int) -> None:
-            if shows:
-                print(
-                    f"\r{done} of {total} paths",
-                    end="" if done < total else "\n",
-                    file=sys.stderr,
-                    flush=True,
-                )
-
-        found = probe(lab, wait_s=wait, step=step)
-        lab.close()
+        with contextlib.closing(lab), progress("lab test") as step:
+            found = probe(lab, wait_s=wait, step=step)
         if json:
             put_json(
                 {

@@ -2,35 +2,34 @@
 
 Which packet passed which switch is read from the switches' counters, many paths at a time: each packet of a round has
 its own power of two of bytes more than the shortest, so the bytes that a switch has counted tell the set of packets.
+
+What looks wrong is tried again. Paths along which nothing came need no counters to be heard, so they are tried
+together; the others, whose sums may have been spoilt, at last one in each plane at a time: no packet passes switches of
+two planes.
 """
 
 from __future__ import annotations
 
-import itertools
-import secrets
-import selectors
-import socket
-import struct
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from softmrc.lab.counters import Count
+from softmrc.lab.probe_wire import HOP_LIMIT, Arrival, Way, Wire
 from softmrc.srv6 import Path
 
 if TYPE_CHECKING:
     from softmrc.lab.lab import Lab
 
-__all__ = ["Failure", "Probed", "probe"]
+__all__ = ["Check", "Failure", "Probed", "probe"]
 
-PORT = 40793
-_HEADER = struct.Struct("!QI")
 _SHORTEST = 64
 _IP_UDP = 48
 _TRIES = 3
-_HOP_LIMIT = 64
+_UNHEARD_AT_ONCE = 128  # in a plane: some 15 kB, which queues and socket buffers take
+_PATIENCE_TRIPS = 4  # a packet that takes so many times the slowest trip of late is waited for later, not now
+_PATIENCE_LEAST_S = 0.2  # more than a busy machine keeps a process from running
 
 
 @dataclass(frozen=True)
@@ -67,95 +66,114 @@ class Probed:
     seconds: float = 0.0
 
 
+class _Carrier(Protocol):
+    """What sends and receives; see `softmrc.lab.probe_wire.Wire`."""
+
+    def send(self, number: int, way: Way, size: int) -> str | None: ...
+
+    def receive(self, expected: set[int], wait_s: float) -> list[Arrival]: ...
+
+
 @dataclass(frozen=True)
-class _Way:
-    number: int
-    src: str
-    dst: str
-    path: Path
+class _Wrong:
+    """Why a path is not as it should be, and whether anything came along it."""
 
-    def switches(self) -> set[str]:
-        return {f"p{self.path.plane}.{s}" for s in self.path.switches}
+    why: str
+    heard: bool = True
 
 
-def probe(
-    lab: Lab, *, wait_s: float = 1.0, step: Callable[[int, int], None] = lambda done, total: None
-) -> Probed:
+def _silent(_: str) -> None:
+    pass
+
+
+def probe(lab: Lab, *, wait_s: float = 1.0, step: Callable[[str], None] = _silent) -> Probed:
     """Check all paths of a lab.
 
     Args:
         lab: the lab; other traffic on it disturbs the counters, and the paths it shares are told as such.
-        wait_s: how long a probe may take.
-        step: told how many paths are done, and how many there are.
+        wait_s: how long a probe may take, seconds; a path fails only if it had so long.
+        step: told how far the check is, in words.
 
     Raises:
         MrcError: a host's port is in use, or the system refused to tell the counters.
     """
     began = time.monotonic()
-    with _Probe(lab, wait_s) as work:
-        result = work.run(step)
+    with Wire(lab) as wire:
+        result = Check(lab, wire, wait_s).run(step)
     result.seconds = time.monotonic() - began
     return result
 
 
-class _Probe:
-    """The sockets of a check."""
+class Check:
+    """The course of a check: a sweep over all paths, then further tries of those that look wrong."""
 
-    def __init__(self, lab: Lab, wait_s: float) -> None:
-        self._lab, self._wait = lab, wait_s
-        self._run = secrets.randbits(64)
+    def __init__(self, lab: Lab, wire: _Carrier, wait_s: float) -> None:
+        """Take what carries the packets, and how long one may take, seconds."""
+        self._lab, self._wire, self._wait = lab, wire, wait_s
         self._at_once = (lab.spec.mtu - _IP_UDP - _SHORTEST).bit_length() - 1
         self._result = Probed()
+        self._sent: list[Way] = []
+        self._slowest_s: float | None = None
 
-    def __enter__(self) -> _Probe:
-        self._stack = ExitStack()
-        try:
-            self._select = self._stack.enter_context(selectors.DefaultSelector())
-            self._sockets: dict[tuple[str, int], socket.socket] = {}
-            for host in self._lab.hosts:
-                for link in self._lab.links_of(host):
-                    at = self._stack.enter_context(self._lab.socket(host, link.plane, PORT))
-                    at.setblocking(False)
-                    at.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
-                    self._sockets[host, link.plane] = at
-                    self._select.register(at, selectors.EVENT_READ, (host, link.plane))
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
+    @property
+    def patience_s(self) -> float:
+        """How long a round waits for what may still be tried again: by the trips of the last round with any."""
+        if self._slowest_s is None:
+            return self._wait
+        return min(self._wait, max(_PATIENCE_LEAST_S, _PATIENCE_TRIPS * self._slowest_s))
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def run(self, step: Callable[[str], None] = _silent) -> Probed:
+        """Check all paths; `step` is told how far it is.
 
-    def run(self, step: Callable[[int, int], None]) -> Probed:
+        Raises:
+            MrcError: the system refused to tell the counters.
+        """
         pairs = [(a, b) for a in self._lab.hosts for b in self._lab.hosts if a != b]
         found = ((a, b, p) for a, b in pairs for p in self._lab.paths(a, b))
-        ways = [_Way(n, a, b, p) for n, (a, b, p) in enumerate(found)]
-        self._result.paths_total = len(ways)
+        ways = [Way(n, a, b, p) for n, (a, b, p) in enumerate(found)]
+        wrong: dict[Way, _Wrong] = {}
         done = 0
         for batch in _batches(ways, self._at_once):
-            wrong = self._round(batch)
-            for way in batch:
-                if way in wrong:
-                    self._alone(way)
-                else:
-                    self._result.paths_ok += 1
+            wrong |= self._round(batch, self.patience_s)
             done += len(batch)
-            step(done, len(ways))
+            step(f"{done} of {len(ways)} paths")
+        unheard = self._unheard([way for way in wrong if not wrong[way].heard], step)
+        failed = unheard | self._suspects([way for way in wrong if way not in unheard], step)
+        self._result.paths_total = len(ways)
+        self._result.paths_ok = len(ways) - len(failed)
+        self._result.failures = [
+            Failure(way.src, way.dst, way.path, failed[way].why) for way in ways if way in failed
+        ]
         return self._result
 
-    def _alone(self, way: _Way) -> None:
-        """Try a path again, with nothing else under way."""
-        why = ""
-        for _ in range(_TRIES):
-            wrong = self._round([way])
-            if way not in wrong:
-                self._result.paths_ok += 1
-                return
-            why = wrong[way]
-        self._result.failures.append(Failure(way.src, way.dst, way.path, why))
+    def _unheard(self, ways: list[Way], step: Callable[[str], None]) -> dict[Way, _Wrong]:
+        """Try paths along which nothing came again, many at once; returns those along which still nothing comes."""
+        left: dict[Way, _Wrong] = {}
+        for attempt in range(1, _TRIES + 1):
+            left = {}
+            for batch in _batches(ways, _UNHEARD_AT_ONCE):
+                step(f"paths along which nothing arrived: {len(ways)}; try {attempt} of {_TRIES}")
+                wait = self._wait if attempt == _TRIES else self.patience_s
+                bad, arrived = self._exchange(dict.fromkeys(batch, _SHORTEST), wait)
+                # A late packet of an earlier try is an answer, too.
+                answered = {self._sent[a.number] for a in arrived}
+                left |= {way: what for way, what in bad.items() if way not in answered}
+            ways = list(left)
+        return left
 
-    def _round(self, batch: list[_Way]) -> dict[_Way, str]:
+    def _suspects(self, ways: list[Way], step: Callable[[str], None]) -> dict[Way, _Wrong]:
+        """Try paths again whose packets come, with their counters; returns those that are not as they should be."""
+        left: dict[Way, _Wrong] = {}
+        for attempt in range(_TRIES + 1):
+            left, done = {}, 0
+            for batch in _batches(ways, 1 if attempt else self._at_once):
+                left |= self._round(batch, self._wait if attempt == _TRIES else self.patience_s)
+                done += len(batch)
+                step(f"{done} of {len(ways)} paths again")
+            ways = list(left)
+        return left
+
+    def _round(self, batch: list[Way], wait_s: float) -> dict[Way, _Wrong]:
         """Send one packet along each path; returns those that are not as they should be, and why."""
         place: dict[int, int] = {}
         bits = {}
@@ -163,26 +181,43 @@ class _Probe:
             bits[way] = place.get(way.path.plane, 0)
             place[way.path.plane] = bits[way] + 1
         before = self._lab.counters()
-        wrong = {
-            way: why for way in batch if (why := self._send(way, _SHORTEST + (1 << bits[way]))) is not None
-        }
-        arrived = self._receive({way.number: way for way in batch if way not in wrong})
+        wrong, arrived = self._exchange({way: _SHORTEST + (1 << bit) for way, bit in bits.items()}, wait_s)
+        hops = {self._sent[a.number]: HOP_LIMIT - a.hop_limit for a in arrived}
         for way in batch:
-            if way in wrong:
-                continue
-            if way.number not in arrived:
-                self._result.lost += 1
-                wrong[way] = "nothing arrives"
-            elif arrived[way.number] != _HOP_LIMIT - len(way.path.switches):
-                wrong[way] = (
-                    f"passed {_HOP_LIMIT - arrived[way.number]} switches, not {len(way.path.switches)}"
-                )
+            if way not in wrong and hops[way] != len(way.path.switches):
+                wrong[way] = _Wrong(f"passed {hops[way]} switches, not {len(way.path.switches)}")
         after = self._lab.counters()
         for name, count in after.items():
             self._judge(name, count - before[name], bits, wrong)
         return wrong
 
-    def _judge(self, name: str, count: Count, bits: dict[_Way, int], wrong: dict[_Way, str]) -> None:
+    def _exchange(self, sizes: dict[Way, int], wait_s: float) -> tuple[dict[Way, _Wrong], list[Arrival]]:
+        """Send packets of these sizes; returns the paths of those that did not come, and all that came to its place.
+
+        Among what came may be packets of earlier exchanges.
+        """
+        wrong: dict[Way, _Wrong] = {}
+        numbers: dict[int, Way] = {}
+        for way, size in sizes.items():
+            number = len(self._sent)
+            self._sent.append(way)
+            why = self._wire.send(number, way, size)
+            if why is None:
+                numbers[number] = way
+                self._result.sent += 1
+            else:
+                wrong[way] = _Wrong(why, heard=False)
+        arrived = [a for a in self._wire.receive(set(numbers), wait_s) if _in_place(a, self._sent[a.number])]
+        if arrived:
+            self._slowest_s = max(a.trip_s for a in arrived)
+        here = {a.number for a in arrived}
+        for number, way in numbers.items():
+            if number not in here:
+                self._result.lost += 1
+                wrong[way] = _Wrong("nothing arrives", heard=False)
+        return wrong, arrived
+
+    def _judge(self, name: str, count: Count, bits: dict[Way, int], wrong: dict[Way, _Wrong]) -> None:
         """Compare what a switch has counted with the paths that name it."""
         plane = name.partition(".")[0]
         mine = {w: b for w, b in bits.items() if f"p{w.path.plane}" == plane}
@@ -191,51 +226,20 @@ class _Probe:
         for way, bit in mine.items():
             should = name in way.switches()
             if not clear and way not in wrong:
-                wrong[way] = f"{name} counted {count.packets} packets and {count.bytes} bytes: other traffic"
+                wrong[way] = _Wrong(
+                    f"{name} counted {count.packets} packets and {count.bytes} bytes: other traffic"
+                )
             elif clear and bool(passed >> bit & 1) != should and way not in wrong:
-                wrong[way] = f"{'did not pass' if should else 'passed'} {name}"
-
-    def _send(self, way: _Way, size: int) -> str | None:
-        at = self._sockets.get((way.src, way.path.plane))
-        if at is None:
-            return "the host has no port in this plane"
-        data = _HEADER.pack(self._run, way.number).ljust(size, b"\0")
-        try:
-            at.sendto(data, (way.path.address, PORT))
-        except OSError as error:
-            return f"cannot be sent: {error.strerror}"
-        self._result.sent += 1
-        return None
-
-    def _receive(self, expected: dict[int, _Way]) -> dict[int, int]:
-        """Return the hop limits of the probes that arrived where they should, by number."""
-        arrived: dict[int, int] = {}
-        deadline = time.monotonic() + self._wait
-        while len(arrived) < len(expected) and (left := deadline - time.monotonic()) > 0:
-            for key, _ in self._select.select(left):
-                for number, hop_limit in self._drain(key.fileobj):  # type: ignore[arg-type]
-                    way = expected.get(number)
-                    if way is not None and key.data == (way.dst, way.path.plane):
-                        arrived[number] = hop_limit
-        return arrived
-
-    def _drain(self, at: socket.socket) -> Iterator[tuple[int, int]]:
-        for _ in itertools.count():
-            try:
-                data, extra, _, _ = at.recvmsg(65535, socket.CMSG_SPACE(4))
-            except OSError:  # empty, or an ICMP error of an earlier probe
-                return
-            if len(data) < _HEADER.size:
-                continue
-            run, number = _HEADER.unpack_from(data)
-            hops = [int.from_bytes(d[:4], "little") for _, kind, d in extra if kind == socket.IPV6_HOPLIMIT]
-            if run == self._run and hops:
-                yield number, hops[0]
+                wrong[way] = _Wrong(f"{'did not pass' if should else 'passed'} {name}")
 
 
-def _batches(ways: list[_Way], at_once: int) -> Iterator[list[_Way]]:
+def _in_place(arrival: Arrival, way: Way) -> bool:
+    return (arrival.host, arrival.plane) == (way.dst, way.path.plane)
+
+
+def _batches(ways: Iterable[Way], at_once: int) -> Iterator[list[Way]]:
     """Split paths so that none has more than `at_once` in a plane."""
-    planes: dict[int, list[_Way]] = {}
+    planes: dict[int, list[Way]] = {}
     for way in ways:
         planes.setdefault(way.path.plane, []).append(way)
     most = max((len(p) for p in planes.values()), default=0)
