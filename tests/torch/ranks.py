@@ -149,6 +149,8 @@ class Ranks:
 
 
 def _serve(pipe: Connection, rank: int, size: int, options: Options) -> None:
+    # Whoever started the tests in the background ignores it, and ranks would with them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(options.env)
     if options.places:
         _enter(options.places[rank])
