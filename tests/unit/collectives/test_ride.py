@@ -19,12 +19,12 @@ def rounds(until):
         begin = time.monotonic()
         a[:] = array.array("d", [rank + 1.0] * 8192)
         g.all_reduce(a)
-        took = time.monotonic() - begin
-        if took > slowest: slowest, ended = took, time.monotonic()
         right = right and set(a) == {size * (size + 1) / 2.0}
         n += 1
         go[0] = time.monotonic() < until  # rank 0 decides when it ends
-        g.broadcast(go, 0)
+        g.broadcast(go, 0)  # a cut shows in either call, and not in the same one at every rank
+        took = time.monotonic() - begin
+        if took > slowest: slowest, ended = took, time.monotonic()
     return dict(slowest=slowest, ended=ended, n=n, right=right)
 for _ in range(20): g.all_reduce(a)
 say(ready=True)
@@ -62,7 +62,9 @@ def test_all_planes_of_a_rank_lost_for_a_second_and_on_at_once_when_the_first_re
     found, reports = ride(cut=[1], planes=[0], seconds=1.0)
     assert all(f["right"] for f in found)
     assert max(f["slowest"] for f in found) > 0.9, found
-    assert max(f["ended"] - f["back"] for f in found) < 0.5 + 0.3, found
+    # The links are back when the rank that was cut says so. A dead path is probed every 0.1 s: what waits for a
+    # retransmission timer that has doubled for a second goes on a second later.
+    assert max(f["ended"] for f in found) - found[1]["back"] < 0.7, found
     assert 0.5 < max(r["seconds_lost"] for r in reports) < 1.5 + 0.5, reports
     assert reports[1]["packets_resent"] > 0
 

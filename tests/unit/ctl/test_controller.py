@@ -191,20 +191,24 @@ def test_events_of_a_lost_path(controller: ctl.Controller, ends: tuple[End, End]
     victim = next(p for p in left.path_stats() if p["active"])
     a.ctx.add_rules([{"ev": victim["ev"], "plane": victim["plane"], "down": True}])
     seen: list[ctl.EvEvent] = []
-    end = time.monotonic() + 10
-    while not seen and time.monotonic() < end:
+    end = time.monotonic() + 20
+    while not seen:
+        assert time.monotonic() < end
         write(left, a.mr, b.mr, 60_000)
         wait_wcs(a.cq, 1)
-        seen = controller.poll_ev_events(16)
-    event = seen[0]
-    assert (event.profile_id, event.state, event.drop_count) == (13, ctl.EvState.ASSUMED_BAD, 0)
-    assert event.ev.value[:2] == victim["ev"].to_bytes(2, "big")
-    assert event.ev.port == victim["plane"]
+        seen = of_ev(controller.poll_ev_events(16), victim)
+    assert (seen[0].profile_id, seen[0].state, seen[0].drop_count) == (13, ctl.EvState.ASSUMED_BAD, 0)
     a.ctx.clear_rules()
-    while not seen or seen[-1].state is not ctl.EvState.GOOD:
-        assert time.monotonic() < end + 10
+    while seen[-1].state is not ctl.EvState.GOOD:
+        assert time.monotonic() < end + 20
         time.sleep(0.002)
-        seen = controller.poll_ev_events(16) or seen
+        seen += of_ev(controller.poll_ev_events(16), victim)
+
+
+def of_ev(events: list[ctl.EvEvent], path: dict[str, int]) -> list[ctl.EvEvent]:
+    """The events of one path: on a busy machine another one may be left for a moment, too."""
+    wanted = path["ev"].to_bytes(2, "big"), path["plane"]
+    return [e for e in events if (e.ev.value[:2], e.ev.port) == wanted]
 
 
 def test_probes(controller: ctl.Controller, ends: tuple[End, End]) -> None:
