@@ -166,13 +166,13 @@ def over_udp(a: Endpoint, b: Endpoint) -> Told:
     size = END + (4 << 20)
     listener = b.listen(0, expose=bytearray(size))
     conn = a.connect_sync(f"127.0.42.{CLEAN[0]}", listener.port)
-    server = listener.accept(5)
+    server = listener.accept(20)
     paths = conn.stats().paths
     number = {(p.plane, p.ev): sum(q.plane == p.plane and q.ev < p.ev for q in paths) for p in paths}
     lossy = next(ev for (plane, ev), k in number.items() if (plane, k) == (LOSSY, 1))
     a.impair(Rule(plane=LOSSY, ev=lossy, direction="tx", drop=LOSS))
     region = conn.register(bytearray(size), writable=False)
-    transfer = conn.write(region, conn.remote_window_sync(5))
+    transfer = conn.write(region, conn.remote_window_sync(20))
     planes = range(1, PLANES + 1)
     rows: list[tuple[int, dict[int, float]]] = []
     bad: set[tuple[int, int]] = set()

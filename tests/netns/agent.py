@@ -34,7 +34,7 @@ class Stream:
         self._thread.start()
 
     def _run(self) -> None:
-        window = self.conn.remote_window_sync(5)
+        window = self.conn.remote_window_sync(20)
         region = self.conn.register(bytearray(os.urandom(self.size)), writable=False)
         open_ = []
         try:
@@ -111,7 +111,7 @@ class Agent:
         c = self.conns[conn]
         data = os.urandom(size)
         begin = time.monotonic()
-        c.write(data, c.remote_window_sync(5)).result(timeout)
+        c.write(data, c.remote_window_sync(20)).result(timeout)
         return time.monotonic() - begin
 
     def messages(self, conn: int, count: int) -> int:

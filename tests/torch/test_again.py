@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 
 import pytest
+from tests.ports import free_port
 from tests.torch.ranks import Ranks
 
 
 @pytest.fixture
 def meeting() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    return f"tcp://127.0.0.1:{free_port()}"
 
 
 @pytest.mark.parametrize(("size", "groups"), [(2, False), (4, True)])

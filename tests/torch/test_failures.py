@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import free_port
 from tests.torch.ranks import Ranks
 
 _TIMEOUT = 4.0
-# A busy machine may look at a deadline a little late.
-_SLACK = 1.5
+# A busy machine may look at a deadline late; a call that hangs is seen at the 40 s that `results` waits.
+_SLACK = 8.0
 
 
 def _all_name(rank: int, outcomes: Iterable[dict[str, Any]]) -> None:
@@ -82,7 +83,7 @@ def test_ctrl_c_ends_a_call_that_waits(start: Callable[..., Ranks]) -> None:
     ranks.cast(failure_cases.barrier, ranks=[0])
     time.sleep(0.5)
     ranks.signal(0, signal.SIGINT)
-    outcome = ranks.outcomes(timeout=5, ranks=[0])[0]
+    outcome = ranks.outcomes(timeout=15, ranks=[0])[0]  # the group waits for 30 s
     assert outcome.kind == "KeyboardInterrupt"
 
 
@@ -96,7 +97,8 @@ def test_field_b07_a_rank_that_exits_before_the_first_collective_of_a_subgroup(
     ranks.cast(failure_cases.one_exits_before, 0, 2.0)
     said = ranks.results(ranks=[1, 2])
     _all_name(0, said)
-    assert max(each["seconds"] for each in said) < 2.2
+    # Its own 2 s, not the 30 s of the group that all belong to.
+    assert max(each["seconds"] for each in said) < 2 + _SLACK
 
 
 @pytest.mark.parametrize("count", [1, 500_000])
@@ -129,7 +131,7 @@ def test_field_b38_destroy_from_a_second_thread(start: Callable[..., Ranks]) -> 
     said = ranks.call(failure_cases.destroyed_by_thread)
     for each in said[:2]:
         assert each["text"] != ""
-        assert each["waited"] < 5
+        assert each["waited"] < 10  # not the 20 s of the group
         assert not [name for name in each["threads"] if "softmrc" in name or "mrc" in name]
     assert ranks.close() == [0, 0, 0]
 
@@ -177,7 +179,6 @@ def test_a_rank_that_never_comes_is_named(start: Callable[..., Ranks], tmp_path:
 def test_field_b37_restart_right_after_a_crash(start: Callable[..., Ranks], tmp_path: Path) -> None:
     """B37: kill all ranks, start again at once at the same rendezvous port, again and again."""
     from tests.torch import failure_cases
-    from tests.torch.work_cases import free_port
 
     meeting = f"tcp://127.0.0.1:{free_port()}"
     for _ in range(6):

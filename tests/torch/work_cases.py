@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from datetime import timedelta
 
@@ -237,10 +236,3 @@ def mixed(rank: int, size: int) -> str:
     except ValueError as error:
         return str(error)
     return ""
-
-
-def free_port() -> int:
-    """A TCP port of this host that nobody uses now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from tests.ports import free_port
 from typer.testing import CliRunner
 
 from softmrc.bench import Settings, yard
@@ -65,7 +65,7 @@ def test_it_waits_for_listeners_and_ready_lines() -> None:
         "import socket, time; s = socket.create_server(('127.0.0.1', {port})); print('up', flush=True); "
         "time.sleep(60)"
     )
-    port = 20000 + os.getpid() % 20000
+    port = free_port()
     with Program(None, python(listen.format(port=port))) as p:
         p.await_listening(port)
         p.await_line("up")

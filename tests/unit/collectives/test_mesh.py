@@ -10,6 +10,7 @@ import socket
 import threading
 
 import pytest
+from tests.ports import free_port
 from tests.unit.collectives.ranks import Ranks
 
 from softmrc.collectives.mesh import Mesh
@@ -146,9 +147,7 @@ mesh = Mesh(store, rank, size, timeout=20, planes=["127.0.0.1"], knobs={"udp_por
 say(up=True)
 expect("end")
 """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        port = min(free.getsockname()[1], 65534)
+    port = free_port(socket.SOCK_DGRAM, count=2)
     for _ in range(20):
         with Ranks(2, code, port=port) as ranks:
             assert ranks.hear(0)["up"]

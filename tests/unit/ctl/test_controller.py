@@ -250,7 +250,7 @@ def test_the_simple_level_takes_profiles(controller: ctl.Controller, name: str) 
     ):
         memory = bytearray(100_000)
         conn = a.connect_sync("127.0.0.3", b.listen(0, expose=memory).port)
-        conn.write(b"p" * 100_000, conn.remote_window_sync(5)).result(10)
+        conn.write(b"p" * 100_000, conn.remote_window_sync(20)).result(20)
         assert memory == b"p" * 100_000
         assert all(0xC000 <= p.ev <= 0xC7FF for p in conn.stats().paths)
         assert controller.query_ev_profile(13)["users"] == 2

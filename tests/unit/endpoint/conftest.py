@@ -53,7 +53,7 @@ def join(open_endpoint: Opener) -> Callable[..., Joined]:
         memory = bytearray(size)
         listener = b.listen(0, expose=memory)
         client = a.connect_sync(PLANES_B[0], listener.port)
-        return Joined(a, b, listener, client, listener.accept(5), memory)
+        return Joined(a, b, listener, client, listener.accept(20), memory)
 
     return make
 

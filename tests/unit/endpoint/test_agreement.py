@@ -173,4 +173,4 @@ def test_a_peer_that_answers_with_other_pairs_is_refused(
         with pytest.raises(PeerError, match="another one"):
             a.connect_sync("127.0.0.3", server.port)
         monkeypatch.undo()
-        assert a.connect_sync("127.0.0.3", server.port).send_message(b"x").result(5) == 1
+        assert a.connect_sync("127.0.0.3", server.port).send_message(b"x").result(20) == 1

@@ -18,20 +18,20 @@ from softmrc import Endpoint, PeerClosedError, PeerError, UsageError
 def test_close_waits_for_what_was_written(joined: Joined) -> None:
     """B06: nothing is lost when a peer goes right after its last write."""
     data = os.urandom(len(joined.memory))
-    transfer = joined.client.write(data, joined.client.remote_window_sync(5), imm=5)
+    transfer = joined.client.write(data, joined.client.remote_window_sync(20), imm=5)
     message = joined.client.send_message(b"last words")
     joined.client.close()
     assert transfer.result(0) == len(data)
     assert message.done()
     assert joined.memory == data
-    assert joined.server.recv_notification(5).imm == 5
-    assert joined.server.recv_message_sync(5) == b"last words"
+    assert joined.server.recv_notification(20).imm == 5
+    assert joined.server.recv_message_sync(20) == b"last words"
     with pytest.raises(PeerClosedError):
-        joined.server.recv_notification(5)
+        joined.server.recv_notification(20)
     with pytest.raises(PeerClosedError):
-        joined.server.recv_message_sync(5)
+        joined.server.recv_message_sync(20)
     with pytest.raises(PeerClosedError):
-        joined.server.write(b"x", joined.client.remote_window_sync(5))
+        joined.server.write(b"x", joined.client.remote_window_sync(20))
     joined.client.close()
     joined.server.close()
 
@@ -41,9 +41,9 @@ def test_the_closing_side_waits_for_the_other_direction(join: Callable[..., Join
     target = bytearray(1 << 20)
     region = j.client.register(target)
     j.client.expose(region)
-    transfer = j.server.write(os.urandom(1 << 20), j.server.remote_window_sync(5))
+    transfer = j.server.write(os.urandom(1 << 20), j.server.remote_window_sync(20))
     j.client.close()
-    assert transfer.result(5) == 1 << 20
+    assert transfer.result(20) == 1 << 20
 
 
 def test_both_close_at_once(joined: Joined) -> None:
@@ -61,15 +61,15 @@ def test_abort_is_told_to_the_peer(joined: Joined) -> None:
     with pytest.raises(ZeroDivisionError), joined.client:
         _ = 1 / 0
     with pytest.raises(PeerError, match="aborted"):
-        joined.server.recv_message_sync(5)
+        joined.server.recv_message_sync(20)
 
 
 def test_close_gives_up_on_a_silent_peer(join: Callable[..., Joined]) -> None:
     j = join()
-    transfer = j.client.write(b"x", j.client.remote_window_sync(5))
-    transfer.result(5)
+    transfer = j.client.write(b"x", j.client.remote_window_sync(20))
+    transfer.result(20)
     j.a.impair([{"down": True}])
-    stuck = j.client.write(b"y", j.client.remote_window_sync(5))
+    stuck = j.client.write(b"y", j.client.remote_window_sync(20))
     with pytest.raises(PeerError, match="did not acknowledge"):
         j.client.close(timeout=0.2)
     with pytest.raises(PeerError, match="before the write was done"):
@@ -79,15 +79,15 @@ def test_close_gives_up_on_a_silent_peer(join: Callable[..., Joined]) -> None:
 def test_a_lost_peer_is_named(join: Callable[..., Joined]) -> None:
     """B05, all planes: one error, with peer, planes tried and last good time."""
     j = join(hold_time=0.4, name=None)
+    window = j.client.remote_window_sync(20)
     j.b.impair([{"down": True}])
-    transfer = j.client.write(b"x" * 10_000, j.client.remote_window_sync(5))
     with pytest.raises(PeerError) as caught:
-        transfer.result(10)
+        j.client.write(b"x" * 10_000, window).result(20)
     text = str(caught.value)
     for part in (j.b.name, *PLANES_A, *PLANES_B, "last heard", "firewall"):
         assert part in text
     with pytest.raises(PeerError, match="is lost"):
-        j.client.write(b"y", j.client.remote_window_sync(5))
+        j.client.write(b"y", j.client.remote_window_sync(20))
 
 
 def test_an_idle_connection_notices_a_dead_peer(join: Callable[..., Joined]) -> None:
@@ -98,10 +98,11 @@ def test_an_idle_connection_notices_a_dead_peer(join: Callable[..., Joined]) -> 
 
 
 def test_an_idle_connection_lives(join: Callable[..., Joined]) -> None:
-    j = join(hold_time=0.3, keepalive=0.1)
+    # A hold time longer than a busy host makes both ends wait; without keepalives it would be over in the call.
+    j = join(hold_time=1.5, keepalive=0.2)
     with pytest.raises(TimeoutError):
-        j.client.recv_message_sync(1.2)
-    assert j.client.send_message(b"alive").result(5) == 5
+        j.client.recv_message_sync(3.5)
+    assert j.client.send_message(b"alive").result(20) == 5
 
 
 _WRITER = """
@@ -109,7 +110,7 @@ import sys
 from softmrc import Endpoint
 ep = Endpoint("127.0.0.1", "127.0.0.2")
 conn = ep.connect_sync("127.0.0.3", int(sys.argv[1]))
-conn.write(b"four", conn.remote_window_sync(5), imm=4)
+conn.write(b"four", conn.remote_window_sync(20), imm=4)
 if sys.argv[2] == "hang":
     print("ready", flush=True)
     sys.stdin.read()
@@ -174,6 +175,6 @@ def test_closing_the_endpoint_closes_connections_in_order(open_endpoint: Opener)
     listener = b.listen(0, expose=memory)
     with Endpoint(*PLANES_A) as a:
         conn = a.connect_sync(PLANES_B[0], listener.port)
-        conn.write(b"q" * 100_000, conn.remote_window_sync(5), imm=1)
-    assert listener.accept(5).recv_notification(0).imm == 1
+        conn.write(b"q" * 100_000, conn.remote_window_sync(20), imm=1)
+    assert listener.accept(20).recv_notification(0).imm == 1
     assert memory == b"q" * 100_000

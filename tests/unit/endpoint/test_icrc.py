@@ -31,8 +31,8 @@ def asked(conn: Connection) -> set[Any]:
 
 def write_over(joined: Joined) -> bytes:
     data = bytes(range(256)) * 64
-    joined.client.write(data, joined.client.remote_window_sync(5), imm=1).result(5)
-    assert joined.server.recv_notification(5).imm == 1
+    joined.client.write(data, joined.client.remote_window_sync(20), imm=1).result(20)
+    assert joined.server.recv_notification(20).imm == 1
     return bytes(joined.memory[: len(data)]) if joined.memory[: len(data)] == data else b""
 
 
@@ -41,7 +41,7 @@ def pair(open_endpoint: Opener, first: bool, second: bool, **more: Any) -> Joine
     memory = bytearray(1 << 16)
     listener = b.listen(0, expose=memory, **more)
     client = a.connect_sync(PLANES_B[0], listener.port, **more)
-    return Joined(a, b, listener, client, listener.accept(5), memory)
+    return Joined(a, b, listener, client, listener.accept(20), memory)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_damage_is_noticed_where_there_is_an_icrc(open_endpoint: Opener, icrc: b
 def forged(conn: Connection, payload: bytes, trailer: bytes | None) -> bytes:
     """Return a whole write of the connection's peer as a stranger would make it, who has guessed everything."""
     offer = conn._offer
-    window = conn.remote_window_sync(5)
+    window = conn.remote_window_sync(20)
     ib = {
         "BTH": {"opcode": 0xCA, "dqp": offer.data.qpn, "psn": conn._data.query()[0].sq_psn, "a": 1},
         "METH": {"rqmsn": 0, "msn": 0},
@@ -110,7 +110,7 @@ def test_where_it_is_off_a_wrong_one_is_dropped_all_the_same(open_endpoint: Open
 def test_nothing_said_later_changes_it(joined: Joined) -> None:
     """Control messages of the peer, and attributes of a live queue pair."""
     for word in ({"icrc": False}, {"icrc_off": True}, {"type": "pairs", "icrc": False}):
-        joined.client._send_mail(Kind.CONTROL, json.dumps(word).encode()).result(5)
+        joined.client._send_mail(Kind.CONTROL, json.dumps(word).encode()).result(20)
     for conn in (joined.client, joined.server):
         with pytest.raises(VerbsError):
             conn._data.modify(QPAttr(), None, SoftQPAttr(icrc=False))

@@ -18,7 +18,7 @@ from softmrc.verbs import PD, Context
 @pytest.mark.parametrize("size", [0, 1, 16383, 16384, 16385, 700_001])
 def test_any_size(joined: Joined, size: int) -> None:
     data = os.urandom(size)
-    assert joined.client.send_message(data).result(10) == size
+    assert joined.client.send_message(data).result(20) == size
     assert joined.server.recv_message_sync(10) == data
 
 
@@ -38,12 +38,12 @@ def test_too_long_is_refused(joined: Joined) -> None:
 
 
 def test_immediates_of_the_application_are_its_own(joined: Joined) -> None:
-    window = joined.client.remote_window_sync(5)
+    window = joined.client.remote_window_sync(20)
     for imm in (0, 1 << 30, 1 << 31, 0xFFFFFFFF):
         joined.client.write(b"", window, imm=imm)
         joined.client.send_message(imm.to_bytes(4, "big"))
-    assert [joined.server.recv_notification(5).imm for _ in range(4)] == [0, 1 << 30, 1 << 31, 0xFFFFFFFF]
-    assert [int.from_bytes(joined.server.recv_message_sync(5), "big") for _ in range(4)] == [
+    assert [joined.server.recv_notification(20).imm for _ in range(4)] == [0, 1 << 30, 1 << 31, 0xFFFFFFFF]
+    assert [int.from_bytes(joined.server.recv_message_sync(20), "big") for _ in range(4)] == [
         0,
         1 << 30,
         1 << 31,

@@ -19,7 +19,7 @@ _SILENCE = [{"down": True}]
 def _write_and_forget(ep: Endpoint, port: int, source: str) -> Transfer:
     """Write over a connection that the caller never sees, from memory that nobody else knows."""
     conn = ep.connect_sync(PLANES_B[0], port)
-    window = conn.remote_window_sync(5)
+    window = conn.remote_window_sync(20)
     ep.impair(_SILENCE)
     data = bytearray(os.urandom(100_000))
     return conn.write(ep.register(data) if source == "region" else data, window, imm=1)
@@ -63,7 +63,7 @@ def test_a_write_that_nobody_asked_about_and_a_peer_that_closed_first(open_endpo
         _write_and_forget(a, listener.port, "region")
         gc.collect()
         a.impair(None)
-        assert listener.accept(5).recv_notification(5).imm == 1
+        assert listener.accept(20).recv_notification(20).imm == 1
     a.close()
     assert a.ctx.closed
     assert a.pd.closed
@@ -71,7 +71,7 @@ def test_a_write_that_nobody_asked_about_and_a_peer_that_closed_first(open_endpo
 
 def test_a_region_lives_as_long_as_a_transfer_reads_it(join: Callable[..., Joined]) -> None:
     j = join()
-    window = j.client.remote_window_sync(5)
+    window = j.client.remote_window_sync(20)
     data = bytearray(os.urandom(100_000))
     j.a.impair(_SILENCE)
     transfer = j.client.write(j.a.register(data), window)
@@ -87,7 +87,7 @@ def test_a_region_lives_as_long_as_a_transfer_reads_it(join: Callable[..., Joine
 def test_a_region_of_a_failed_transfer_goes_with_the_connection(join: Callable[..., Joined]) -> None:
     j = join(linger=0.1)
     data = bytearray(100_000)
-    window = j.client.remote_window_sync(5)
+    window = j.client.remote_window_sync(20)
     j.a.impair(_SILENCE)
     transfer = j.client.write(j.a.register(data), window)
     j.client.abort()
@@ -97,7 +97,7 @@ def test_a_region_of_a_failed_transfer_goes_with_the_connection(join: Callable[.
 
 def test_a_busy_region_is_a_note_on_the_error_of_its_block(join: Callable[..., Joined]) -> None:
     j = join(linger=0.1)
-    window = j.client.remote_window_sync(5)
+    window = j.client.remote_window_sync(20)
     j.a.impair(_SILENCE)
     region = j.a.register(bytearray(1024))
     j.client.write(region, window)

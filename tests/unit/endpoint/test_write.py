@@ -17,11 +17,11 @@ from softmrc import CompletionError, PeerError, RemoteWindow, UsageError
 
 def test_bytes_arrive_and_the_immediate_says_so(joined: Joined) -> None:
     data = os.urandom(1 << 20)
-    transfer = joined.client.write(data, joined.client.remote_window_sync(5), imm=7)
-    assert transfer.result(10) == len(data)
+    transfer = joined.client.write(data, joined.client.remote_window_sync(20), imm=7)
+    assert transfer.result(20) == len(data)
     assert transfer.done()
     assert transfer.exception() is None
-    note = joined.server.recv_notification(5)
+    note = joined.server.recv_notification(20)
     assert (note.imm, note.length) == (7, len(data))
     assert joined.memory == data
 
@@ -30,7 +30,7 @@ def test_unaligned_buffers_and_tails(joined: Joined) -> None:
     """B66."""
     source = bytearray(os.urandom(16384))
     region = joined.client.register(source, writable=False)
-    window = joined.client.remote_window_sync(5)
+    window = joined.client.remote_window_sync(20)
     expected = bytearray(len(joined.memory))
     transfers, at = [], 0
     rng = random.Random(66)
@@ -45,22 +45,22 @@ def test_unaligned_buffers_and_tails(joined: Joined) -> None:
             if at > len(expected) - 16384:
                 at = 0
                 for t in transfers:
-                    t.result(10)
+                    t.result(20)
     for t in transfers:
-        t.result(10)
+        t.result(20)
     assert joined.memory == expected
 
 
 def test_zero_length_writes_keep_their_place(joined: Joined) -> None:
     """B20 at the simple level."""
-    window = joined.client.remote_window_sync(5)
+    window = joined.client.remote_window_sync(20)
     data = os.urandom(9000)
     joined.client.write(data, window, imm=1)
     joined.client.write(b"", window)
     joined.client.write(b"", window, offset=17, imm=2)
     last = joined.client.write(data[::-1], window, offset=9000, imm=3)
-    assert last.result(10) == 9000
-    notes = [joined.server.recv_notification(5) for _ in range(3)]
+    assert last.result(20) == 9000
+    notes = [joined.server.recv_notification(20) for _ in range(3)]
     assert [(n.imm, n.length) for n in notes] == [(1, 9000), (2, 0), (3, 9000)]
     assert joined.memory[:18000] == data + data[::-1]
     assert not any(joined.memory[18000:])
@@ -69,24 +69,24 @@ def test_zero_length_writes_keep_their_place(joined: Joined) -> None:
 def test_more_writes_than_any_queue_holds(join: Callable[..., Joined]) -> None:
     """Order of immediates beyond send queue, receive queue and WIMM window."""
     j = join(send_depth=4, notification_depth=8, max_wimm=16)
-    window = j.client.remote_window_sync(5)
+    window = j.client.remote_window_sync(20)
     transfers = [j.client.write(bytes([i % 251]), window, offset=i, imm=i) for i in range(1000)]
     seen = [j.server.recv_notification(10).imm for _ in range(1000)]
     assert seen == list(range(1000))
-    assert all(t.result(10) == 1 for t in transfers)
+    assert all(t.result(20) == 1 for t in transfers)
     assert j.memory[:1000] == bytes(i % 251 for i in range(1000))
 
 
 def test_split_messages_carry_the_immediate_last(joined: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joined.client._outbox, "max_message", 10_000)
     data = os.urandom(95_000)
-    joined.client.write(data, joined.client.remote_window_sync(5), imm=9).result(10)
-    note = joined.server.recv_notification(5)
+    joined.client.write(data, joined.client.remote_window_sync(20), imm=9).result(20)
+    note = joined.server.recv_notification(20)
     assert (note.imm, note.length) == (9, 5_000)
     assert joined.memory[:95_000] == data
     assert joined.server.stats().counters["rx.messages_done"] == 10
-    joined.client.write(data[:20_000], joined.client.remote_window_sync(5), imm=10).result(10)
-    assert joined.server.recv_notification(5).length == 10_000
+    joined.client.write(data[:20_000], joined.client.remote_window_sync(20), imm=10).result(20)
+    assert joined.server.recv_notification(20).length == 10_000
 
 
 def test_both_directions_at_once(open_endpoint: Callable[..., Any]) -> None:
@@ -94,13 +94,13 @@ def test_both_directions_at_once(open_endpoint: Callable[..., Any]) -> None:
     mine, yours = bytearray(1 << 20), bytearray(1 << 20)
     listener = b.listen(0, expose=yours)
     client = a.connect_sync("127.0.0.2", listener.port, expose=mine)
-    server = listener.accept(5)
+    server = listener.accept(20)
     left, right = os.urandom(1 << 20), os.urandom(1 << 20)
     going = [
-        client.write(left, client.remote_window_sync(5)),
-        server.write(right, server.remote_window_sync(5)),
+        client.write(left, client.remote_window_sync(20)),
+        server.write(right, server.remote_window_sync(20)),
     ]
-    assert [t.result(10) for t in going] == [1 << 20, 1 << 20]
+    assert [t.result(20) for t in going] == [1 << 20, 1 << 20]
     assert yours == left
     assert mine == right
 
@@ -130,7 +130,7 @@ def test_asyncio_face(open_endpoint: Callable[..., Any]) -> None:
 
 
 def test_what_does_not_fit_is_refused(joined: Joined) -> None:
-    window = joined.client.remote_window_sync(5)
+    window = joined.client.remote_window_sync(20)
     for arguments in (
         {"offset": window.length},
         {"offset": -1},
@@ -143,7 +143,7 @@ def test_what_does_not_fit_is_refused(joined: Joined) -> None:
             joined.client.write(b"abc", window, **arguments)
     with pytest.raises(UsageError, match="strides"):
         joined.client.write(np.zeros((8, 8), np.uint8)[:, ::2], window)
-    assert joined.client.write(b"abc", window).result(5) == 3
+    assert joined.client.write(b"abc", window).result(20) == 3
 
 
 def test_read_only_memory_is_never_writable(joined: Joined) -> None:
@@ -156,7 +156,7 @@ def test_read_only_memory_is_never_writable(joined: Joined) -> None:
     region = joined.client.register(b"constant", writable=False)
     with pytest.raises(UsageError, match="writable=False"):
         _ = region.descriptor
-    assert joined.client.write(region, joined.client.remote_window_sync(5)).result(5) == 8
+    assert joined.client.write(region, joined.client.remote_window_sync(20)).result(20) == 8
 
 
 def test_memory_is_kept_while_registered(joined: Joined) -> None:
@@ -168,10 +168,10 @@ def test_memory_is_kept_while_registered(joined: Joined) -> None:
     region.release()
     buffer.extend(b"grow")
     data = bytearray(b"y" * 500_000)
-    transfer = joined.client.write(data, joined.client.remote_window_sync(5))
+    transfer = joined.client.write(data, joined.client.remote_window_sync(20))
     reference = bytes(data)
     del data
-    transfer.result(10)
+    transfer.result(20)
     assert joined.memory[:500_000] == reference
 
 
@@ -190,28 +190,28 @@ class OnlyDlpack:
 
 def test_dlpack_arrays(joined: Joined) -> None:
     values = np.arange(5000, dtype=np.float32)
-    joined.client.write(OnlyDlpack(values), joined.client.remote_window_sync(5)).result(10)
+    joined.client.write(OnlyDlpack(values), joined.client.remote_window_sync(20)).result(20)
     assert joined.memory[:20_000] == values.tobytes()
     target = np.zeros(100, np.int64)
     region = joined.server.register(OnlyDlpack(target))
-    joined.client.write(np.arange(100, dtype=np.int64), region.descriptor).result(10)
+    joined.client.write(np.arange(100, dtype=np.int64), region.descriptor).result(20)
     assert (target == np.arange(100)).all()
     with pytest.raises(UsageError, match="strides"):
-        joined.client.write(OnlyDlpack(np.zeros((8, 8))[:, ::2]), joined.client.remote_window_sync(5))
+        joined.client.write(OnlyDlpack(np.zeros((8, 8))[:, ::2]), joined.client.remote_window_sync(20))
     with pytest.raises(UsageError, match="neither"):
         joined.client.register(object())
 
 
 def test_a_bad_key_fails_the_transfer_and_then_the_connection(joined: Joined) -> None:
-    window = joined.client.remote_window_sync(5)
+    window = joined.client.remote_window_sync(20)
     good = joined.client.write(b"good", window)
     bad = joined.client.write(b"bad", RemoteWindow(window.addr, window.rkey ^ 1, window.length))
     later = joined.client.write(b"later", window)
-    assert good.result(10) == 4
+    assert good.result(20) == 4
     with pytest.raises(CompletionError, match="refused the access"):
-        bad.result(10)
+        bad.result(20)
     with pytest.raises(PeerError, match="earlier write failed"):
-        later.result(10)
+        later.result(20)
     with pytest.raises(PeerError, match="broke the connection"):
         joined.server.recv_notification(10)
     assert joined.client.closed
@@ -221,9 +221,9 @@ def test_windows_travel_as_json_and_may_be_exposed_later(joined: Joined) -> None
     target = bytearray(64)
     region = joined.client.register(target)
     joined.client.expose(region)
-    window = joined.server.remote_window_sync(5)
+    window = joined.server.remote_window_sync(20)
     assert RemoteWindow.from_json(window.to_json()) == window == region.descriptor
-    joined.server.write(b"z" * 64, window).result(5)
+    joined.server.write(b"z" * 64, window).result(20)
     assert target == b"z" * 64
     for bad in (None, {}, {"addr": -1, "rkey": 0, "length": 0}, {"addr": True, "rkey": 0, "length": 0}):
         with pytest.raises(UsageError):
@@ -231,7 +231,7 @@ def test_windows_travel_as_json_and_may_be_exposed_later(joined: Joined) -> None
 
 
 def test_stats_name_every_path(joined: Joined) -> None:
-    joined.client.write(bytes(1 << 20), joined.client.remote_window_sync(5)).result(10)
+    joined.client.write(bytes(1 << 20), joined.client.remote_window_sync(20)).result(20)
     stats = joined.client.stats()
     assert stats.state == "open"
     assert stats.bytes_written == 1 << 20

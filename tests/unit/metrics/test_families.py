@@ -36,8 +36,8 @@ def value(found, name, **labels):
 
 def test_a_connection_is_shown_as_it_is(pair, source):
     a, conn, _ = pair
-    window: RemoteWindow = conn.remote_window_sync(5.0)
-    conn.write(bytes(40_000), window).result(10.0)
+    window: RemoteWindow = conn.remote_window_sync(20)
+    conn.write(bytes(40_000), window).result(20)
     found = scrape(source.read())
     stats = conn.stats()
     qp = str(conn.qp_numbers[0])
@@ -104,7 +104,7 @@ def test_a_device_of_the_caller_is_read_by_the_caller_only(pair):
     assert manual.read() is None
     manual.refresh()
     first = manual.read()
-    conn.write(bytes(100), conn.remote_window_sync(5.0)).result(10.0)
+    conn.write(bytes(100), conn.remote_window_sync(20)).result(20)
     assert manual.read() is first
     manual.refresh()
     manual.close()

@@ -79,7 +79,7 @@ def test_a_full_disk_ends_the_log_and_nothing_else(pair, source):
         assert "No space left" in said.get(timeout=10)
         assert "/dev/full" in log.failure
         source._on_event({"kind": "qp_drained", "qpn": 1, "at_ns": 0})
-        conn.write(bytes(100), conn.remote_window_sync(5.0)).result(10.0)
+        conn.write(bytes(100), conn.remote_window_sync(20)).result(20)
 
 
 def test_records_beyond_what_waits_are_counted(source, tmp_path, monkeypatch):
@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_opened_is_named(source, tmp_path):
 def test_the_trace_is_a_sequence_with_the_schema_in_front(pair, source, tmp_path):
     a, conn, _ = pair
     with QlogTrace(tmp_path / "q", source):
-        conn.write(bytes(30_000), conn.remote_window_sync(5.0)).result(10.0)
+        conn.write(bytes(30_000), conn.remote_window_sync(20)).result(20)
         a.set_plane_up(2, False)
         a.ctx.pump.run()
     head, *events = trace(tmp_path / "q")

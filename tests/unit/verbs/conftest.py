@@ -43,7 +43,7 @@ class End:
         return QP(self.pd, QPInitAttr(scq=self.cq, rcq=self.cq, cap=QPCap(send, recv), qpn=qpn))
 
 
-def wait_wcs(cq: CQ, count: int, seconds: float = 10.0) -> list[WC]:
+def wait_wcs(cq: CQ, count: int, seconds: float = 30.0) -> list[WC]:
     """Poll until `count` completions came."""
     end = time.monotonic() + seconds
     out: list[WC] = []

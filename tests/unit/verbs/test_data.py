@@ -232,7 +232,7 @@ def test_notification_by_channel(ends: tuple[End, End]) -> None:
     write(qps[1], a.mr, b.mr, 10)
     # Whoever looks first carries the news to its owner; nobody's wake-up is lost.
     assert one.get_cq_event(timeout=0.3) is None
-    assert two.get_cq_event(cq2, timeout=5) is cq2
+    assert two.get_cq_event(cq2, timeout=20) is cq2
     cq2.ack_events(1)
     assert wait_wcs(cq2, 1)[0].status is WCStatus.SUCCESS
     write(qps[1], a.mr, b.mr, 10)
@@ -249,7 +249,7 @@ def test_notification_by_channel(ends: tuple[End, End]) -> None:
     write(qps[0], a.mr, b.mr, 10)
     assert select.select([one.fd], [], [], 5)[0] == [one.fd]
     with pytest.raises(UsageError, match="another CQ"):
-        one.get_cq_event(cq2, timeout=5)
+        one.get_cq_event(cq2, timeout=20)
 
 
 def test_solicited_only(ends: tuple[End, End]) -> None:
@@ -267,7 +267,7 @@ def test_solicited_only(ends: tuple[End, End]) -> None:
     wr.send_flags = SendFlags.SIGNALED | SendFlags.SOLICITED
     wr.set_wr_rdma(b.mr.rkey, b.mr.iova)
     left.post_send(wr)
-    assert channel.get_cq_event(timeout=5) is cq
+    assert channel.get_cq_event(timeout=20) is cq
 
 
 def test_unsignaled_writes_complete_silently(ends: tuple[End, End]) -> None:
