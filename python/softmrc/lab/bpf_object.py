@@ -18,6 +18,7 @@ __all__ = ["BpfObject", "Loaded"]
 _EM_BPF = 247
 _SHT_SYMTAB, _SHT_REL = 2, 9
 _LOAD_64 = 0x18  # the instruction that gets the address of a map
+_LOAD_64_BYTES = 16
 _MAP_FD = 1
 _MAPS = "maps"
 _PROGRAM = "tc/"
@@ -95,6 +96,8 @@ class BpfObject:
             if header[1] == _SHT_REL and titles[header[7]].startswith(_PROGRAM):
                 program = self._programs[titles[header[7]].removeprefix(_PROGRAM)]
                 for at, info in struct.iter_unpack("<QQ", content(header)):
+                    if at + _LOAD_64_BYTES > len(program.code):
+                        raise ValueError("a map is used behind the end of its program")
                     program.uses[at] = symbols[info >> 32][0]
 
     def load(self, name: str) -> Loaded:
