@@ -28,7 +28,9 @@ class Group(Reductions, Moves):
     Buffers are contiguous CPU memory: NumPy arrays, anything with the buffer protocol, DLPack producers such as torch
     tensors, or `Buffer`. Every call may raise `UsageError` (what was passed can never work; nothing was sent) and
     `PeerError` (a rank is gone or lost, or ranks called different things; the same text on all ranks). After a
-    `PeerError` the group cannot be used any more.
+    `PeerError` of a collective the group cannot be used any more. Where a rank sends another size than its peer
+    receives, that letter alone fails, at both ends; its sender, when the letter was done already, hears of it in its
+    next `send` to that rank.
     """
 
     def send(self, buffer: Any, dst: int, tag: int = 0) -> Letter:

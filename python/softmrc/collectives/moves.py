@@ -69,7 +69,7 @@ class Moves(Caller):
         """Give every rank the elements of `root`, in the same buffer.
 
         Args:
-            buffer: as long on every rank.
+            buffer: as many bytes on every rank. Bytes are moved, so element types are not compared.
             root: rank in the group.
             async_op: return at once.
             timeout: seconds.
