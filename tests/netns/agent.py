@@ -107,7 +107,7 @@ class Agent:
         self.conns.append(self._ep.connect_sync(addresses, port, timeout=10))
         return len(self.conns) - 1
 
-    def write(self, conn: int, size: int, timeout: float = 5.0) -> float:
+    def write(self, conn: int, size: int, timeout: float = 20.0) -> float:
         c = self.conns[conn]
         data = os.urandom(size)
         begin = time.monotonic()

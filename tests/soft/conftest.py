@@ -71,7 +71,7 @@ class Joined:
         return found
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
     """Poll until a condition holds, or the time is over."""
     end = time.monotonic() + seconds
     while not condition():

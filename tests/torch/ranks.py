@@ -18,6 +18,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.stopping import stop
+
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["torch", "torch.distributed", "numpy"])
 
@@ -127,8 +129,11 @@ class Ranks:
         return outcomes
 
     def signal(self, rank: int, number: signal.Signals) -> None:
-        """Send a signal to one rank."""
-        os.kill(self.processes[rank].pid, number)
+        """Send a signal to one rank; after SIGSTOP it stands when this returns."""
+        if number == signal.SIGSTOP:
+            stop(self.processes[rank].pid)
+        else:
+            os.kill(self.processes[rank].pid, number)
 
     def close(self, timeout: float = 20.0) -> list[int | None]:
         """Let all ranks leave the group and end; return their exit codes."""

@@ -50,6 +50,11 @@ def steps(rank: int, size: int, count: int, seconds: float) -> dict[str, Any]:
     return {"weights": weights, "slowest": slowest, "report": softmrc.torch.report().to_json()}
 
 
+def lost(rank: int, size: int) -> float:
+    """Seconds that network failures have cost this rank so far."""
+    return float(softmrc.torch.report().to_json()["seconds_lost"])
+
+
 def impaired(rank: int, size: int, count: int) -> dict[str, Any]:
     """The same, while this rank's endpoint loses what its script says."""
     dist.barrier()

@@ -36,7 +36,10 @@ class _Shared:
 def _meet(store: Any, ranks: list[int], size: int, timeout: float) -> list[str]:
     from softmrc.torch_backend.meeting import meet
 
+    begin = threading.Barrier(len(ranks))  # a busy machine starts one thread much later than another
+
     def one(rank: int) -> str:
+        begin.wait(30)
         try:
             return meet(store, "job", rank, size, timeout)
         except PeerError as error:

@@ -23,6 +23,9 @@ using wire::GatewayVerb;
 
 namespace {
 
+// Far more than a busy machine takes.
+constexpr int kPatienceMs = 20'000;
+
 // A switch's socket, and who talks to it.
 class Switch {
  public:
@@ -38,7 +41,7 @@ class Switch {
   std::vector<uint8_t> receive() {
     pollfd p{s_.get(), POLLIN, 0};
     std::vector<uint8_t> b(70'000);
-    if (poll(&p, 1, 2000) != 1) return {};
+    if (poll(&p, 1, kPatienceMs) != 1) return {};
     socklen_t n = sizeof from_;
     const ssize_t got = recvfrom(s_.get(), b.data(), b.size(), 0, reinterpret_cast<sockaddr*>(&from_), &n);
     b.resize(got > 0 ? static_cast<size_t>(got) : 0);
@@ -153,7 +156,7 @@ TEST_CASE("gateway: the port is bound there, and packets carry their own headers
   std::vector<engine::Datagram> in;
   uint64_t dropped = 0;
   pollfd p{o.plane.fd(), POLLIN, 0};
-  REQUIRE(poll(&p, 1, 2000) == 1);
+  REQUIRE(poll(&p, 1, kPatienceMs) == 1);
   while (o.plane.receive(room, in, dropped)) {
   }
   REQUIRE(in.size() == 1);
@@ -216,7 +219,7 @@ TEST_CASE("gateway: links go and return, a busy one holds packets back, lies do 
   std::vector<engine::Datagram> in;
   uint64_t dropped = 0;
   pollfd p{o.plane.fd(), POLLIN, 0};
-  REQUIRE(poll(&p, 1, 2000) == 1);
+  REQUIRE(poll(&p, 1, kPatienceMs) == 1);
   o.plane.receive(room, in, dropped);
   CHECK(in.empty());
   int error = 0;

@@ -16,7 +16,8 @@ namespace {
 
 using namespace mrc::yard;
 
-constexpr uint16_t kPort = 47310;
+constexpr uint16_t kPort = 27310;  // below those that sockets get by themselves
+constexpr int kTries = 3;
 
 template <typename E, typename F>
 bool throws(F f) {
@@ -32,14 +33,17 @@ struct Run {
   Figures sent, received;
 };
 
-// The receiver is bound before the sender starts.
+// The receiver is bound before the sender starts. Once more when nothing came: a machine whose cores are
+// taken away for the whole time that a sender has lets nothing through; one that sends nothing never does.
 Run stream(SendConfig s, ReceiveConfig r, uint16_t port) {
   Run run;
-  std::thread sender;
   s.to = {{"127.0.0.1", port}};
   r.at = {"127.0.0.1", port};
-  run.received = receive_stream(r, [&] { sender = std::thread([&] { run.sent = send_stream(s); }); });
-  sender.join();
+  for (int i = 0; i < kTries && run.received.bytes == 0; ++i) {
+    std::thread sender;
+    run.received = receive_stream(r, [&] { sender = std::thread([&] { run.sent = send_stream(s); }); });
+    sender.join();
+  }
   return run;
 }
 
@@ -94,10 +98,10 @@ TEST_CASE("a sender that ends early gives figures for the time it sent; none giv
   ReceiveConfig r;
   r.ack_every = 15;
   r.warm_up = 0.05;
-  r.seconds = 5;
+  r.seconds = 40;
   const Run run = stream(s, r, kPort + 3);
   CHECK(run.received.bytes > 0);
-  CHECK(run.received.seconds < 1);
+  CHECK(run.received.seconds < 20);  // those of the sender, not its own
   r.at = {"127.0.0.1", kPort + 4};
   r.patience = 0.05;
   CHECK_EQ(receive_stream(r, {}).bytes, uint64_t{0});
@@ -116,9 +120,11 @@ TEST_CASE("both ways in two loops") {
   b.to = a.at;
   b.cold_bytes = 1 << 20;
   Figures fa, fb;
-  std::thread t([&] { fa = run_duplex(a, {}); });
-  fb = run_duplex(b, {});
-  t.join();
+  for (int i = 0; i < kTries && (fa.bytes == 0 || fb.bytes == 0); ++i) {
+    std::thread t([&] { fa = run_duplex(a, {}); });
+    fb = run_duplex(b, {});
+    t.join();
+  }
   CHECK(fa.bytes > 0);
   CHECK(fb.bytes > 0);
   CHECK_EQ(fa.bytes, fa.datagrams * 1024);
@@ -205,13 +211,15 @@ TEST_CASE("streams by io_uring carry what they say, with sockets at the other en
   }
   for (int how = 0; how < 4; ++how) {  // sender and receiver, ring or sockets; the last without copying
     const bool ring_sends = how != 1, ring_receives = how != 0;
-    Figures sent;
-    std::thread sender;
-    const auto start = [&] {
-      sender = std::thread([&] { sent = ring_sends ? send_stream_uring(s, how == 3) : send_stream(s); });
-    };
-    const Figures got = ring_receives ? receive_stream_uring(r, start) : receive_stream(r, start);
-    sender.join();
+    Figures sent, got;
+    for (int i = 0; i < kTries && got.bytes == 0; ++i) {
+      std::thread sender;
+      const auto start = [&] {
+        sender = std::thread([&] { sent = ring_sends ? send_stream_uring(s, how == 3) : send_stream(s); });
+      };
+      got = ring_receives ? receive_stream_uring(r, start) : receive_stream(r, start);
+      sender.join();
+    }
     CHECK(got.bytes > 0);
     CHECK_EQ(got.bytes, got.datagrams * 1024);
     CHECK(got.seconds >= 0.15);

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
+from tests.stopping import stop
+
 from softmrc.collectives.store import TcpStore
 
 _HEAD = """
@@ -98,8 +100,11 @@ class Ranks:
         stdin.flush()
 
     def signal(self, rank: int, number: int) -> None:
-        """Send a signal."""
-        self.procs[rank].send_signal(number)
+        """Send a signal; after SIGSTOP the rank stands when this returns."""
+        if number == signal.SIGSTOP:
+            stop(self.procs[rank].pid)
+        else:
+            self.procs[rank].send_signal(number)
 
     def finish(self, rank: int, timeout: float = 20.0) -> tuple[int, str]:
         """Wait for the end of a rank; return its exit status and what it wrote to stderr."""

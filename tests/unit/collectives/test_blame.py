@@ -18,6 +18,8 @@ def attempt(call):
     except PeerError as error: return dict(error=str(error), took=time.monotonic() - begin)
     return dict(error="", took=time.monotonic() - begin)
 """
+AT_ONCE = 20.0
+"""A timeout that nothing may wait for."""
 ALL_REDUCE = (
     TOGETHER
     + """
@@ -34,8 +36,8 @@ say(closed=time.monotonic() - begin, threads=threading.active_count())
 )
 
 
-NOISE = 1.5
-"""Seconds a busy machine may add."""
+NOISE = 6.0
+"""Seconds a busy machine may add: fewer than lie between what a test expects and the next thing that ends a call."""
 
 
 def agreed(ranks: Ranks, others: list[int], most: float) -> str:
@@ -58,28 +60,33 @@ def all_end_well(ranks: Ranks, others: list[int], most: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "most", "named"),
+    ("deed", "timeout", "named"),
     [
         (
             "os.kill(os.getpid(), signal.SIGSTOP)",
-            2.2,
+            2.0,
             "rank 2 ({}) does not answer on any plane: its process is stopped",
         ),
         (
             "os.kill(os.getpid(), signal.SIGKILL)",
-            0.5,
+            AT_ONCE,
             "rank 2 ({}) is gone: its process was killed (SIGKILL)",
         ),
-        ("os._exit(3)", 0.5, "rank 2 ({}) is gone: its process exited (status 3)"),
-        ("mesh.close(); expect('never')", 0.5, "rank 2 ({}) left"),
-        ("raise KeyError('a bug')", 0.5, "rank 2 ({}) left"),
-        ("expect('never')", 2.2, "rank 2 ({}) answers, but has not called number 2"),
+        ("os._exit(3)", AT_ONCE, "rank 2 ({}) is gone: its process exited (status 3)"),
+        ("mesh.close(); expect('never')", AT_ONCE, "rank 2 ({}) left"),
+        ("raise KeyError('a bug')", AT_ONCE, "rank 2 ({}) left"),
+        ("expect('never')", 2.0, "rank 2 ({}) answers, but has not called number 2"),
     ],
     ids=["stopped", "killed", "exits", "closes", "raises", "late"],
 )
-def test_every_survivor_names_the_same_rank(deed: str, most: float, named: str) -> None:
-    """B08, B38: with planes tried, the last it had reached and when it was heard."""
-    with Ranks(4, ALL_REDUCE, bad=2, deed=deed, timeout=2.0) as ranks:
+def test_every_survivor_names_the_same_rank(deed: str, timeout: float, named: str) -> None:
+    """B08, B38: with planes tried, the last it had reached and when it was heard.
+
+    A process that ends is known at once, long before the timeout; silence only when that is over, and before the
+    30 s of the mesh.
+    """
+    most = 0.5 if timeout == AT_ONCE else timeout + 0.2
+    with Ranks(4, ALL_REDUCE, bad=2, deed=deed, timeout=timeout) as ranks:
         for r in range(4):
             ranks.hear(r)
         for r in range(4):
@@ -104,7 +111,7 @@ else:
     store = TcpStore("127.0.0.1", int(store_first.get("port", 10)))
 """
     body = "store_first = store" + code + ALL_REDUCE
-    with Ranks(3, body, bad=0, deed="os.kill(os.getpid(), signal.SIGKILL)", timeout=5.0) as ranks:
+    with Ranks(3, body, bad=0, deed="os.kill(os.getpid(), signal.SIGKILL)", timeout=AT_ONCE) as ranks:
         for r in range(3):
             ranks.hear(r)
         for r in range(3):

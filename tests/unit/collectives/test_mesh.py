@@ -98,13 +98,19 @@ expect("end")
 
 def test_a_rank_that_is_never_started_is_named_by_all() -> None:
     code = """
-try: Mesh(store, rank, size, timeout=1.0)
+say(ready=True)
+expect("go")  # at once: one that starts much later is missing, too
+try: Mesh(store, rank, size, timeout=2.0)
 except PeerError as error: say(error=str(error))
 """
     with Ranks(3, code, only=[0, 2]) as ranks:
+        for r in (0, 2):
+            ranks.hear(r)
+        for r in (0, 2):
+            ranks.tell(r, "go")
         one, other = ranks.hear(0)["error"], ranks.hear(2)["error"]
     assert one == other
-    assert one.startswith("rank 1 of 3 did not come within 1 s")
+    assert one.startswith("rank 1 of 3 did not come within 2 s")
 
 
 def test_many_connect_at_once() -> None:
@@ -204,14 +210,14 @@ for t in threads: t.join()
 say(took=time.monotonic() - begin, threads=threading.active_count())
 """
     )
-    with Ranks(3, code, timeout=10) as ranks:
+    with Ranks(3, code, timeout=30) as ranks:
         for r in range(3):
             ranks.hear(r)
         for r in range(3):
             ranks.tell(r, "end")
         for r in (0, 2):
             found = ranks.hear(r)
-            assert found["took"] < 5
+            assert found["took"] < 12
             assert found["threads"] == 1
             assert ranks.finish(r)[0] == 0
 

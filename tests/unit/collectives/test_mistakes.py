@@ -56,8 +56,8 @@ def test_other_sizes_are_an_error_on_all_ranks(three: Crew, name: str) -> None:
 
     began = time.monotonic()
     with override(**table):
-        errors = in_new_group(three, f"sizes {name}", calls)
-    assert time.monotonic() - began < 5
+        errors = in_new_group(three, f"sizes {name}", calls, timeout=19.0)
+    assert time.monotonic() - began < 9.5, "half of the timeout of the group"
     assert all(isinstance(error, PeerError) for error in errors), errors
     assert len({str(error) for error in errors}) == 1, errors
     text = str(errors[0])
@@ -114,13 +114,13 @@ def test_a_rank_that_does_not_come_is_named(three: Crew) -> None:
         texts = []
         if group.rank != 2:
             texts.append(error_of(lambda: group.all_reduce(np.ones(10))))
-        raised.wait(10)
+        raised.wait(19)
         texts.append(error_of(group.barrier))
         return texts
 
     began = time.monotonic()
     results = in_new_group(three, "late", calls, timeout=1.0)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 8, "not the 20 s of the mesh"
     texts = [text for result in results for text in result]
     assert len(texts) == 5
     assert len(set(texts)) == 1

@@ -283,5 +283,5 @@ def test_a_receive_without_its_message_is_named_and_nothing_spins() -> None:
         job = ranks[0].runner.submit(ranks[0].gid, program, None, out)
         before = time.process_time()
         assert job.wait(NS // 2) == 0
-        assert time.process_time() - before < 0.1
+        assert time.process_time() - before < 0.25, "spinning takes 0.5 s or more"
         assert job.waiting_for() == [1]
