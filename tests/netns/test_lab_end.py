@@ -59,7 +59,7 @@ def test_down_ends_programs_and_helpers_and_may_come_twice(name: str) -> None:
     others = Lab.load(name)
     assert len(others.down()) == 3
     assert others.down() == []
-    assert [p.wait(5) for p in (sleeper, stubborn, helper)] == [
+    assert [p.wait(20) for p in (sleeper, stubborn, helper)] == [
         -signal.SIGTERM,
         -signal.SIGKILL,
         -signal.SIGTERM,

@@ -92,7 +92,7 @@ def state(lab: Lab) -> dict[str, dict[str, Any]]:
 
 def settled(lab: Lab, before: dict[str, dict[str, Any]]) -> list[str]:
     """The differences to a state, once links had time to come up."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while (found := differences(before, state(lab))) and time.monotonic() < deadline:
         time.sleep(0.05)
     return found
@@ -294,15 +294,15 @@ def test_without_bpf_holes_and_loss_are_rules_and_corruption_is_refused(
 def test_a_timed_fault_ends_by_itself(full: Lab) -> None:
     fault = faults.fail(full, "h0.p1", seconds=0.3)
     assert fault.until_ns is not None
-    assert poll(lambda: faults.active(full) == [], 5)
+    assert poll(lambda: faults.active(full) == [], 20)
     late = (time.monotonic_ns() - fault.until_ns) / 1e9
-    assert 0 <= late < 2
+    assert 0 <= late < 10
 
 
 def test_a_flapping_fault_comes_and_goes_until_it_is_healed(full: Lab) -> None:
     faults.fail(full, "h0.p1", silent=True, flap=(0.1, 0.15))
     seen = []
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 20
     while len(seen) < 5 and time.monotonic() < deadline:
         on = faults.active(full)[0].on
         if not seen or seen[-1] != on:
@@ -335,8 +335,8 @@ def test_a_command_leaves_a_keeper_that_ends_with_its_fault(full: Lab) -> None:
     fault = json.loads(said.stdout)
     assert (fault["links"], fault["on"]) == ({"h1.p2": "b"}, True)
     assert fault["until_ns"] - fault["since_ns"] == 400_000_000
-    assert poll(lambda: faults.active(full) == [], 5)
-    assert poll(lambda: set(keepers()) <= before, 5)
+    assert poll(lambda: faults.active(full) == [], 20)
+    assert poll(lambda: set(keepers()) <= before, 20)
 
 
 def test_a_keeper_ends_when_somebody_else_heals_its_fault(full: Lab) -> None:
@@ -364,7 +364,7 @@ def test_nothing_of_a_fault_outlives_its_lab(lab_maker: Callable[..., Lab]) -> N
     assert set(keepers()) > before
     short.down()
     assert not ledger_file(short.name).exists()
-    assert poll(lambda: set(keepers()) <= before, 5)
+    assert poll(lambda: set(keepers()) <= before, 20)
     with pytest.raises(UsageError, match="no lab"):
         faults.fail(short, "h0.p1")
 

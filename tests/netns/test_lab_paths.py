@@ -109,7 +109,7 @@ def test_ports_gone_for_longer_than_the_hold_time_are_one_clear_error(four: Lab,
     stream = across.stream()
     time.sleep(0.5)
     faults.fail(four, "h0.nic")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 20
     while not (error := across.a.ask("moved", stream)["error"]) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert "h3" in error or four.addresses("h3")[0] in error
@@ -207,7 +207,7 @@ def test_a_t1_that_forwards_nothing_is_left_at_once(four: Lab, stack: ExitStack)
     bad = {p["path"] for p in across.paths() if p["state"] == "assumed_bad"}
     assert bad <= {"p1 t0-0 t1-1 t0-1"}
     faults.heal(four)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while any(p["state"] == "assumed_bad" for p in across.paths()) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert {p["state"] for p in across.paths()} <= {"good", "skip"}

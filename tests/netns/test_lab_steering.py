@@ -92,7 +92,7 @@ def test_a_silent_t1_is_named_in_stats_and_events(ends: tuple[Inside, Inside], f
     a.ask("write", 0, 1 << 20)
     faults.fail(fabric, "p1.t1-1", silent=True)
     stream = a.ask("stream", 0)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 20
     bad: set[str] = set()
     while not bad and time.monotonic() < deadline:
         bad = {p["path"] for p in a.ask("paths", 0) if p["state"] == "assumed_bad"}

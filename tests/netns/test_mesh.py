@@ -21,17 +21,17 @@ import array
 a = array.array("d", [0.0] * 4096)
 def one():
     a[:] = array.array("d", [rank + 1.0] * 4096)
-    begin = time.monotonic()
     g.all_reduce(a)
     assert set(a) == {size * (size + 1) / 2.0}
-    return time.monotonic() - begin
 def rounds(seconds):
     go, slowest, last, end = array.array("d", [1.0]), 0.0, 0.0, time.monotonic() + seconds
     while go[0]:
-        took = one()
-        if took > slowest: slowest, last = took, time.monotonic()
+        begin = time.monotonic()
+        one()
         go[0] = time.monotonic() < end
-        g.broadcast(go, 0)
+        g.broadcast(go, 0)  # an outage shows in either call, and not in the same one at every rank
+        took = time.monotonic() - begin
+        if took > slowest: slowest, last = took, time.monotonic()
     return dict(slowest=slowest, last=last)
 one()
 say(planes=[p.address for p in mesh.endpoint.planes], shared=[len(c.planes) for c in mesh.peers.all().values()])
@@ -123,7 +123,7 @@ except PeerError as error:
         found = ranks.hear(0)
         assert found["error"].startswith("rank 1 ")
         assert "is gone" in found["error"]
-        assert found["at"] - killed < 2.0
+        assert found["at"] - killed < 8.0, "the timeout is 20 s"
 
 
 def test_ranks_in_hosts_of_the_lab_take_its_planes_and_paths(lab: Lab) -> None:

@@ -40,7 +40,7 @@ def test_a_value_that_does_not_come_is_a_timeout(store: Store) -> None:
 
 def test_large_values(store: Store) -> None:
     store.set("k", b"x" * 3_000_000)
-    assert len(store.get("k", 1)) == 3_000_000
+    assert len(store.get("k", 20)) == 3_000_000
 
 
 def test_nobody_serves() -> None:
@@ -71,10 +71,12 @@ def test_all_learn_of_all_and_share_a_token() -> None:
 
 def test_who_does_not_come_is_named_on_all_ranks() -> None:
     store, texts = LocalStore(), {}
+    begin = threading.Barrier(3)  # a busy machine starts one thread much later than another
 
     def take_part(rank: int) -> None:
+        begin.wait(30)
         with pytest.raises(PeerError) as caught:
-            Roster(store, "p", rank, 5, 0.1).cards(_card(rank))
+            Roster(store, "p", rank, 5, 0.5).cards(_card(rank))
         texts[rank] = str(caught.value)
 
     threads = [threading.Thread(target=take_part, args=(r,)) for r in (0, 2, 4)]
@@ -83,7 +85,7 @@ def test_who_does_not_come_is_named_on_all_ranks() -> None:
     for thread in threads:
         thread.join()
     assert texts[0] == texts[2] == texts[4]
-    assert texts[0].startswith("ranks 1, 3 of 5 did not come within 0.1 s")
+    assert texts[0].startswith("ranks 1, 3 of 5 did not come within 0.5 s")
 
 
 def test_without_rank_0_the_others_say_so() -> None:

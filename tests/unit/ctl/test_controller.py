@@ -221,8 +221,13 @@ def test_probes(controller: ctl.Controller, ends: tuple[End, End]) -> None:
     assert all(rtt is not None and 0 < rtt < 4e9 for rtt in rtts.values())
     dead = next(iter(rtts))
     a.ctx.add_rules([{"ev": dead, "down": True}])
-    again = controller.probe(there["address"], rtts, timeout=0.5, udp_port=there["udp_port"])
-    assert [ev for ev, rtt in again.items() if rtt is None] == [dead]
+    for _ in range(5):  # a busy machine is late once, and for any of them; a path that is down always
+        again = controller.probe(there["address"], rtts, timeout=0.5, udp_port=there["udp_port"])
+        silent = [ev for ev, rtt in again.items() if rtt is None]
+        if silent == [dead]:
+            break
+        assert dead in silent
+    assert silent == [dead]
     for bad in ({"timeout": 5.0}, {"timeout": -1}):
         with pytest.raises(UsageError):
             controller.probe(there["address"], **bad)

@@ -109,7 +109,9 @@ def test_a_damaged_object_is_refused_or_what_is_read_can_be_loaded(draw: st.Data
     if _is_code(at):
         whole = BpfObject(_object())
         assert found.map_bytes == whole.map_bytes
-        assert {n: p.uses for n, p in found._programs.items()} == {n: p.uses for n, p in whole._programs.items()}
+        assert {n: p.uses for n, p in found._programs.items()} == {
+            n: p.uses for n, p in whole._programs.items()
+        }
         assert sum(p.code != whole._programs[n].code for n, p in found._programs.items()) == 1
 
 

@@ -271,7 +271,7 @@ def test_a_second_client_is_told_to_wait(serve):
             await reader.readexactly(length)
         mine = Local(planes=("127.0.0.71",), evs=1)
         with pytest.raises(PeerError, match="another measurement"):
-            await measure("127.0.0.61", server.port, mine, Plan(), [Row(size=8, iters=1)], timeout=0.1)
+            await measure("127.0.0.61", server.port, mine, Plan(), [Row(size=8, iters=1)], timeout=1.0)
         writer.close()
         await writer.wait_closed()
 

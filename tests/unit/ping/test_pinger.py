@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 from typer.testing import CliRunner
@@ -34,12 +35,21 @@ def pair():
         other.abort()
 
 
+def rounds_until(pinger, answers):
+    """Rounds until one has that many answers, or five: a busy machine is late for one, a dead path for all."""
+    for _ in range(5):
+        found = pinger.round()
+        if found >= answers:
+            break
+    return found
+
+
 def test_every_path_answers(pair):
     a, _, targets = pair
     with Pinger(a.ctx, targets) as pinger:
-        assert pinger.round() == 8
+        assert rounds_until(pinger, 8) == 8
         assert {(p.plane, p.ev) for p in pinger.paths} == {(p.number, ev) for p in a.planes for ev in p.evs}
-        assert all(p.answered == 1 and p.best_ns > 0 for p in pinger.paths)
+        assert all(p.answered >= 1 and p.best_ns > 0 for p in pinger.paths)
 
 
 def test_a_dead_path_and_a_dead_plane_are_found(pair):
@@ -47,11 +57,11 @@ def test_a_dead_path_and_a_dead_plane_are_found(pair):
     victim = a.planes[0].evs[2]
     with Pinger(a.ctx, targets, timeout=0.2) as pinger:
         a.impair([{"plane": 1, "ev": victim, "direction": "tx", "down": True}])
-        assert pinger.round() == 7
+        assert rounds_until(pinger, 7) == 7
         assert [(p.plane, p.ev) for p in pinger.paths if p.dead] == [(1, victim)]
         b.impair([{"plane": 2, "down": True}])
         with Pinger(a.ctx, targets, timeout=0.2) as second:
-            assert second.round() == 3
+            assert rounds_until(second, 3) == 3
             assert second.summary(2).dead == 4
             assert second.summary(2).loss == 1.0
 
@@ -63,6 +73,10 @@ def test_strangers_are_not_answered_unless_asked(pair):
         Pinger(stranger, [Target(1, PEERS[0], b.planes[0].udp_port)], timeout=0.1) as pinger,
     ):
         assert pinger.round() == 0
+    end = time.monotonic() + 20
+    while b.stats().drops["bad_peer"] < 2:  # the other thread may not have looked yet
+        assert time.monotonic() < end
+        time.sleep(0.001)
     assert b.stats().drops["bad_peer"] == 2
 
 
@@ -91,7 +105,7 @@ def test_more_paths_than_a_batch():
         conn = a.connect_sync("::1", listener.port)
         targets = [Target(r.plane, r.address, r.udp_port) for r in conn.routes]
         with Pinger(a.ctx, targets) as pinger:
-            assert sum(pinger.round() for _ in range(2)) == 100
+            assert [rounds_until(pinger, 50) for _ in range(2)] == [50, 50]
             assert pinger.refused == 0
         conn.abort()
 
@@ -134,7 +148,8 @@ def test_command_between_two_that_are_not_connected(run):
     with subprocess.Popen([*args, "--udp-port", "4799"], stdout=subprocess.PIPE, text=True) as other:
         try:
             assert json.loads(other.stdout.readline())["event"] == "answering"
-            options = ("--planes", ",".join(HOSTS), "--udp-port", 4799, "-c", 1, "--evs", 2)
+            # Dead is what has never answered; in one round of several a busy machine is in time.
+            options = ("--planes", ",".join(HOSTS), "--udp-port", 4799, "-c", 4, "-i", 0.01, "--evs", 2)
             result = run("--peer-planes", ",".join(PEERS), *options, "--paths")
             assert result.exit_code == 0, result.output
             result = run("--peer-planes", f"{PEERS[0]},127.0.0.9", *options, "-W", 0.2, "--json")

@@ -239,15 +239,15 @@ def test_notification_by_channel(ends: tuple[End, End]) -> None:
     wait_wcs(cq2, 1)
     assert two.get_cq_event(timeout=0) is None, "one notification for one request"
     got: list[Any] = []
-    waiter = threading.Thread(target=lambda: got.append(one.get_cq_event(timeout=10)))
+    waiter = threading.Thread(target=lambda: got.append(one.get_cq_event(timeout=30)))
     waiter.start()
     write(qps[0], a.mr, b.mr, 10)
-    waiter.join(10)
+    waiter.join(30)
     assert got == [cq1]
     cq1.req_notify()
     cq2.req_notify()
     write(qps[0], a.mr, b.mr, 10)
-    assert select.select([one.fd], [], [], 5)[0] == [one.fd]
+    assert select.select([one.fd], [], [], 20)[0] == [one.fd]
     with pytest.raises(UsageError, match="another CQ"):
         one.get_cq_event(cq2, timeout=20)
 
