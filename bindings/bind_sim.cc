@@ -54,6 +54,10 @@ class SimRun {
     r.read("shared_alpha", s.shared_alpha);
     r.read("check", s.check);
     r.finish();
+    s.stop = [] {
+      const nb::gil_scoped_acquire held;
+      return PyErr_CheckSignals() != 0;
+    };
     const auto make = maker(transport, settings);
     std::string bad;
     {
@@ -61,6 +65,7 @@ class SimRun {
       const mrc::bindings::InSimulation here;
       bad = sim_.build(std::move(s), make);
     }
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();  // Ctrl-C
     if (!bad.empty()) throw nb::value_error(bad.c_str());
   }
 

@@ -39,6 +39,7 @@ Errno Qp::post_send(Instant now, const SendWr& wr) {
   }
   const Errno e = req_->post(w);
   if (e != 0) return e;
+  if (usable_ports_ == 0) req_->strand(now);
   if (region != nullptr) ++region->in_use;
   pins_.push_back(region != nullptr ? wr.lkey : 0);
   return 0;

@@ -378,6 +378,7 @@ void Qp::set_usable_ports(Instant now) {
   }
   if (cc_) cc_->on_link(now, link_params());
   if (req_ && (usable_ports_ & ~before) != 0) req_->retry_now(now);
+  if (req_ && usable_ports_ == 0) req_->strand(now);
 }
 
 Errno Qp::move_peer(const PeerPort& to) {

@@ -226,6 +226,7 @@ void Requester::on_probe_answer(Instant now, Instant probe_sent_at, uint8_t port
 Instant Requester::next_timeout() const { return impl_->next_timeout(); }
 void Requester::on_timeout(Instant now, Effects& out) { impl_->on_timeout(now, out); }
 void Requester::retry_now(Instant now) { impl_->retry_now(now); }
+void Requester::strand(Instant now) { impl_->strand(now); }
 void Requester::set_mpr(uint32_t psns) { impl_->mpr = clamp_mpr(psns); }
 void Requester::fail(Status first, uint8_t vendor_err) { impl_->fail(first, vendor_err); }
 bool Requester::idle() const { return impl_->msgs.idle(); }

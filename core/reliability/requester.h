@@ -194,6 +194,8 @@ class Requester {
   void on_timeout(Instant now, Effects& out);
   // A port came back: retry now instead of at the end of a long back-off.
   void retry_now(Instant now);
+  // No port is left: what was never sent uses up the budget, too, as nothing else would end it.
+  void strand(Instant now);
   void set_mpr(uint32_t psns);
   // Completes everything outstanding: the oldest with `first`, the rest flushed (5.11).
   void fail(Status first, uint8_t vendor_err = 0);

@@ -52,12 +52,14 @@ struct Requester::Impl {
   [[nodiscard]] Duration timer_floor() const;
   [[nodiscard]] Instant packet_deadline();
   [[nodiscard]] Instant solicit_deadline() const;
+  [[nodiscard]] Instant stranded_deadline() const;
   [[nodiscard]] Instant hold_deadline() const;
   [[nodiscard]] Instant next_timeout();
   void on_timeout(Instant now, Effects& out);
   [[nodiscard]] Instant probe_basis() const;
   [[nodiscard]] Instant next_probe_at() const;
   void retry_now(Instant now);
+  void strand(Instant now);
 
   RequesterConfig cfg;
   Timing timing;
@@ -81,6 +83,7 @@ struct Requester::Impl {
   Instant last_ack_at{INT64_MIN / 2};
   Instant flight_since{INT64_MIN / 2};        // first transmission after nothing was in flight
   Instant received_since = Instant::never();  // oldest message fully received, Transport ACK missing
+  Instant stranded_since = Instant::never();  // no port is left; never: there is one
   Instant last_solicit{INT64_MIN / 2};
   Instant last_probe{INT64_MIN / 2};
   uint32_t probes_unanswered = 0;

@@ -32,6 +32,18 @@ Instant Requester::Impl::solicit_deadline() const {
   return timer.deadline(std::max(received_since, last_solicit), timer_floor());
 }
 
+// With packets outstanding, or an ACK to ask for, their own timers run.
+Instant Requester::Impl::stranded_deadline() const {
+  if (stranded_since.is_never() || !win.empty() || msgs.idle()) return Instant::never();
+  return timer.deadline(stranded_since, timer_floor());
+}
+
+void Requester::Impl::strand(Instant now) {
+  if (busy && !stranded_since.is_never()) return;
+  stranded_since = now;
+  if (!msgs.idle()) mark_busy(now);
+}
+
 Instant Requester::Impl::hold_deadline() const {
   if (cfg.hold_time.ns <= 0 || !busy || msgs.idle()) return Instant::never();
   return last_progress + cfg.hold_time;
@@ -43,7 +55,7 @@ Instant Requester::Impl::next_timeout() {
   // A solicitation that found no way out must not stop the budget.
   const Instant unsent =
       solicit && win.empty() ? timer.deadline(last_solicit, timer_floor()) : Instant::never();
-  return std::min({packet_deadline(), solicit_deadline(), unsent, hold_deadline()});
+  return std::min({packet_deadline(), solicit_deadline(), unsent, stranded_deadline(), hold_deadline()});
 }
 
 void Requester::Impl::on_timeout(Instant now, Effects& out) {
@@ -110,6 +122,7 @@ Instant Requester::Impl::next_probe_at() const {
 }
 
 void Requester::Impl::retry_now(Instant now) {
+  stranded_since = Instant::never();
   probes_unanswered = 0;
   if (dead || !timer.backed_off() || (win.empty() && received_since.is_never())) return;
   (void)now;

@@ -55,6 +55,10 @@ class FlowLinks {
     next_[flow] = kOut;
     return flow;
   }
+  template <typename F>
+  void each(const FlowList& l, F f) const {
+    for (uint32_t flow = l.head; flow != kNoFlow; flow = next_[flow]) f(flow);
+  }
 
  private:
   static constexpr uint32_t kOut = UINT32_MAX - 1;
@@ -93,6 +97,10 @@ class HostTimers {
 
 // Wire rate of a port at the start of the run, bit/s.
 double port_bps(const Port& p);
+// The line of the host's own port is cut: nothing that it sends leaves.
+inline bool dark(const Fabric& fabric, uint32_t host, uint8_t plane) {
+  return !fabric.port(fabric.nic_port(host, plane)).up;
+}
 // Both ways without queues: a data packet of `data` wire bytes and an answer of `ack`; 0: no path.
 Ps base_rtt(const Fabric& fabric, uint32_t src, uint32_t dst, uint8_t plane, uint32_t data, uint32_t ack);
 // The plane and the ECMP entropy of a QP, drawn from the seed and the QP's name: the same for any order of

@@ -15,6 +15,8 @@ constexpr uint32_t kMaxPathsListed = 1u << 14;
 constexpr uint64_t kWholeMemory = uint64_t{1} << 63;
 constexpr uint64_t kQpBytes = 16 * 1024;
 constexpr uint64_t kMaxQpMemory = uint64_t{64} << 30;
+constexpr uint32_t kAskEvery = 256;  // hosts, pairs
+constexpr const char* kGivenUp = "given up while connections were opened";
 constexpr uint32_t kControlBytes = 120;
 
 std::string unknown(const char* what, const std::string& name, const std::vector<std::string>& known) {
@@ -203,6 +205,7 @@ std::string MrcStack::bring_up(uint32_t host, const Link& link, const Link& back
 }
 
 std::string MrcStack::open(const std::vector<Pair>& pairs) {
+  const auto stopped = [this] { return env_.stop && env_.stop(); };
   if (!ev::known_policy(config_.policy)) return unknown("path policy", config_.policy, ev::policies());
   const auto known = cc::algorithms();
   if (!config_.cc.empty() && std::find(known.begin(), known.end(), config_.cc) == known.end())
@@ -222,9 +225,12 @@ std::string MrcStack::open(const std::vector<Pair>& pairs) {
   for (const Pair& p : pairs) used[p.a] = used[p.b] = true;
   for (uint32_t h = 0; h < hosts_.size(); ++h) {
     if (!used[h]) continue;
+    if (h % kAskEvery == 0 && stopped()) return kGivenUp;
     if (std::string bad = make_host(h); !bad.empty()) return bad;
   }
-  for (const Pair& p : pairs) {
+  for (size_t n = 0; n < pairs.size(); ++n) {
+    const Pair& p = pairs[n];
+    if (n % kAskEvery == 0 && stopped()) return kGivenUp;
     for (uint32_t index = 0; index < p.qps; ++index) {
       for (const auto& [host, peer] : {std::pair{p.a, p.b}, std::pair{p.b, p.a}}) {
         Host& h = hosts_[host];
@@ -247,6 +253,7 @@ std::string MrcStack::open(const std::vector<Pair>& pairs) {
     h.turn.assign(h.links.size(), 0);
   }
   for (uint32_t host = 0; host < hosts_.size(); ++host) {
+    if (host % kAskEvery == 0 && stopped()) return kGivenUp;
     for (const Link& l : hosts_[host].links) {
       const Host& other = hosts_[l.peer];
       const auto back = std::find_if(other.links.begin(), other.links.end(),

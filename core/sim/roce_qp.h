@@ -42,6 +42,7 @@ class RoceRequester {
   [[nodiscard]] uint64_t una() const { return una_; }
   [[nodiscard]] uint64_t next() const { return next_; }
   [[nodiscard]] bool outstanding() const { return next_ > una_; }
+  [[nodiscard]] bool unfinished() const { return head_ != kNone; }
   [[nodiscard]] int64_t in_flight() const { return in_flight_; }
   [[nodiscard]] bool window_full() const { return in_flight_ + mtu_ > window_; }
 

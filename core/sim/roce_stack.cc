@@ -106,6 +106,7 @@ void RoceStack::ready(Ps now, uint32_t flow) {
   }
   data_links_.push(lines(t.src, t.plane).data, flow);
   refresh(t.src, t.plane);
+  if (t.retry_at == kNever && dark(env_.fabric, t.src, t.plane)) arm_retry(now, flow);
 }
 
 void RoceStack::post(Ps now, uint32_t host, TaskId task) {
@@ -116,10 +117,11 @@ void RoceStack::post(Ps now, uint32_t host, TaskId task) {
   ready(now, flow);
 }
 
-// The acknowledgement timer starts anew while something is outstanding.
+// The acknowledgement timer starts anew while something is outstanding, or cannot leave the host at all.
 void RoceStack::arm_retry(Ps now, uint32_t flow) {
   Tx& t = tx_[flow];
-  if (!t.qp.outstanding()) {
+  const bool stranded = t.qp.unfinished() && dark(env_.fabric, t.src, t.plane);
+  if (!t.qp.outstanding() && !stranded) {
     t.retry_at = kNever;
     return;
   }
@@ -129,6 +131,13 @@ void RoceStack::arm_retry(Ps now, uint32_t flow) {
   if (t.retry_at >= t.retry_entry) return;
   t.retry_entry = t.retry_at;
   timers_[t.src].push(t.retry_at, kRetry, flow);
+}
+
+// What waits for a line that is cut has nothing outstanding that would end it.
+void RoceStack::watch_stranded(Ps now, uint32_t host, uint8_t plane) {
+  data_links_.each(lines(host, plane).data, [this, now](uint32_t flow) {
+    if (tx_[flow].retry_at == kNever && !tx_[flow].failed) arm_retry(now, flow);
+  });
 }
 
 void RoceStack::fail(Ps now, uint32_t flow) {
@@ -141,12 +150,15 @@ void RoceStack::fail(Ps now, uint32_t flow) {
 
 void RoceStack::timeout(Ps now, uint32_t flow) {
   Tx& t = tx_[flow];
+  const bool cut = dark(env_.fabric, t.src, t.plane);
+  t.retry_at = kNever;                      // send() starts it again
+  if (!t.qp.outstanding() && !cut) return;  // its port came back, and it waits for its turn
   ++n_.timeouts;
   if (++t.timeouts > config_.retry_limit) return fail(now, flow);
   t.qp.rewind();
   t.after_timeout = true;
-  t.retry_at = kNever;  // send() starts it again
   ready(now, flow);
+  if (cut) watch_stranded(now, t.src, t.plane);
 }
 
 void RoceStack::on_timer(Ps now, uint32_t host) {

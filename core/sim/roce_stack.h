@@ -25,8 +25,10 @@ class RoceStack {
   void on_timer(Ps now, uint32_t host);
   [[nodiscard]] uint32_t wants(uint32_t host) const { return wants_[host]; }
   bool transmit(Ps now, uint32_t host, uint32_t free, Frame& out);
-  // A dead link makes no QP move: its packets are lost until it fails.
-  void on_port(Ps /*now*/, uint32_t /*host*/, uint8_t /*plane*/, bool /*up*/) {}
+  // A dead link makes no QP move: it waits for its timer until it fails, or until the link is back.
+  void on_port(Ps now, uint32_t host, uint8_t plane, bool up) {
+    if (!up) watch_stranded(now, host, plane);
+  }
   void on_pause(Ps now, uint32_t host, uint8_t plane, bool paused);
   void add_totals(Totals& t) const;
 
@@ -75,6 +77,7 @@ class RoceStack {
   void refresh(uint32_t host, uint8_t plane);
   void ready(Ps now, uint32_t flow);
   void arm_retry(Ps now, uint32_t flow);
+  void watch_stranded(Ps now, uint32_t host, uint8_t plane);
   void timeout(Ps now, uint32_t flow);
   void fail(Ps now, uint32_t flow);
   void data_in(Ps now, uint32_t host, const Frame& f, const Note& note);

@@ -81,6 +81,8 @@ void Simulation::apply(const Event& e, uint32_t which) {
         break;
       default:
         set_link(2 * f.target + dir, up);
+        if (up && fabric_.is_host(p.from) && !wake_.empty())
+          wake(p.from, e.at);  // also where nobody tells it
     }
     p.lossy = p.loss_ppb != 0 || p.corrupt_ppb != 0;
   }

@@ -9,6 +9,8 @@ namespace mrc::sim {
 namespace {
 // Finer buckets than windows: arrivals come nearly in order of time, so that little is left to sort.
 constexpr Ps kBucketsPerLookahead = 8;
+constexpr size_t kFewPorts = 4;
+constexpr Ps kWorthSkipping = 4;  // lookaheads
 }  // namespace
 
 std::string Simulation::check_spec() const {
@@ -69,7 +71,7 @@ std::string Simulation::build(RunSpec spec, const MakeHosts& make) {
   pcap_port_.assign(spec_.watch.pcap.empty() ? 0 : fabric_.port_count(), false);
   for (const PortId p : spec_.watch.pcap) pcap_port_[p] = true;
   sampler_.start(spec_.watch, static_cast<uint32_t>(tasks_.count()), spec_.groups, fabric_, watch_);
-  env_ = std::make_unique<Env>(Env{fabric_, pool_, tasks_, totals_, watch_, spec_.seed});
+  env_ = std::make_unique<Env>(Env{fabric_, pool_, tasks_, totals_, watch_, spec_.seed, spec_.stop});
   hosts_ = make(*env_);
   if (std::string bad = hosts_->open(pairs); !bad.empty()) return bad;
   if (fabric_.coupled()) coupled_ = std::make_unique<Coupled>(fabric_, pool_, totals_, spec_.shared_alpha);
@@ -77,10 +79,23 @@ std::string Simulation::build(RunSpec spec, const MakeHosts& make) {
   return {};
 }
 
-// Both sides go on to the next moment at which something can happen.
+// When the first line of those with something queued falls free; kNever: nothing is queued. Many ports are
+// not worth the question, and coupled switches have more than lines to wait for: now.
+Ps Simulation::next_line() const {
+  Ps at = kNever;
+  for (const Side& s : sides_) {
+    if (!s.busy_switches.empty() || s.active.size() > kFewPorts) return now();
+    for (const PortId id : s.active) at = std::min(at, fabric_.port(id).free_at);
+  }
+  return at;
+}
+
+// Both sides go on to the next moment at which something can happen. A slow line behind links without delay
+// would else be waited for in windows of a nanosecond.
 Simulation::State Simulation::skip_idle() {
-  if (!sides_[0].quiet() || !sides_[1].quiet()) return State::running;
-  Ps at = min_wake_, samples = kNever;
+  const Ps line = next_line();
+  if (line < std::max(sides_[0].done, sides_[1].done) + kWorthSkipping * lookahead_) return State::running;
+  Ps at = std::min(min_wake_, line), samples = kNever;
   for (const Side& s : sides_) {
     // Windows stay where the lookahead alone would put them, however fine the buckets are.
     if (const Ps next = s.calendar.next(); next != kNever) at = std::min(at, next / lookahead_ * lookahead_);

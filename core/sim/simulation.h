@@ -36,6 +36,7 @@ struct RunSpec {
   double shared_alpha = 0;     // dynamic threshold of a shared buffer; 0: any port may take all of it
   int64_t port_notice_ns = 0;  // from a NIC port's failure to the moment its host knows
   bool check = false;          // invariants, counted in violations()
+  std::function<bool()> stop;  // asked now and then while connections are opened; true: give up
 };
 
 struct PcapRecord {
@@ -85,13 +86,13 @@ class Simulation {
     std::vector<PortId> active;           // ports with something to do
     std::vector<uint32_t> busy_switches;  // the same of coupled switches
     size_t next_event = 0, sampled = 0;
-    [[nodiscard]] bool quiet() const { return active.empty() && busy_switches.empty(); }
   };
   [[nodiscard]] uint32_t side_of(uint32_t node) const { return fabric_.side_of(node); }
 
   [[nodiscard]] std::string check_spec() const;
   std::string plan_faults();
   State skip_idle();
+  [[nodiscard]] Ps next_line() const;
   void advance(uint32_t which, Ps target);
   void sample(uint32_t which);
   void sort_arrivals(Side& side);

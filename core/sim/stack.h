@@ -20,6 +20,7 @@
 // A host's calls happen in time order; calls of different hosts inside one window do not.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,6 +52,7 @@ struct Env {
   Totals& totals;
   Watch& watch;
   uint64_t seed = 1;
+  const std::function<bool()>& stop;  // RunSpec's; may be empty
 };
 
 class Hosts {

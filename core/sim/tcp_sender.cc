@@ -87,15 +87,25 @@ void TcpSender::deliver(Slot& s, uint64_t seq, Ps now, Heard& h) {
   rack_rtt_ = rtt;
 }
 
+// Where a segment that was sent again filled a gap, those behind it may have waited long at the receiver: no
+// round trip is theirs. The time stamp that comes back is the first one's (RFC 7323, 4.3).
 void TcpSender::take_cumulative(uint64_t expected, Ps now, Heard& h) {
+  const uint64_t first = una_;
+  Ps echo = -1;
+  bool again = false;
   for (; una_ < expected; ++una_) {
     Slot& s = slot(una_);
     if ((s.flags & kSacked) != 0) {
       --sacked_;
-    } else {
-      deliver(s, una_, now, h);
+      continue;
     }
+    if ((s.flags & kAgain) != 0) {
+      again = true;
+      if (una_ == first && now - s.sent >= min_rtt_) echo = now - s.sent;
+    }
+    deliver(s, una_, now, h);
   }
+  if (again) h.rtt = echo;
   lost_from_ = std::max(lost_from_, una_);
 }
 
@@ -121,7 +131,7 @@ void TcpSender::sample_rtt(Ps rtt) {
 Ps TcpSender::rto(const TcpConfig& c) const {
   const Ps least = from_ns(c.rto_min_ns), most = from_ns(c.rto_max_ns);
   const Ps base = std::max(srtt_ + 4 * rttvar_, least);
-  const uint32_t shift = std::min(timeouts_, 20u);
+  const uint32_t shift = std::min(backoff_, 20u);
   return base >= (most >> shift) ? most : base << shift;
 }
 
@@ -173,6 +183,7 @@ void TcpSender::enter_recovery(const TcpConfig& c) {
 void TcpSender::timeout(const TcpConfig& c) {
   if (state_ != State::loss) ssthresh_ = on_loss(c);
   ++timeouts_;
+  ++backoff_;
   state_ = State::loss;
   recovery_end_ = next_;
   cwnd_ = 1;
@@ -216,7 +227,10 @@ void TcpSender::grow(const TcpConfig& c, Ps now, uint64_t acked, uint64_t flight
 }
 
 void TcpSender::after_ack(const TcpConfig& c, Ps now, uint64_t acked, uint32_t ce, const Heard& h) {
-  if (h.rtt >= 0) sample_rtt(h.rtt);
+  if (h.rtt >= 0) {
+    sample_rtt(h.rtt);
+    backoff_ = 0;
+  }
   if (acked > 0) timeouts_ = 0;
   const bool recovering = state_ == State::recovery;
   if (state_ != State::open && una_ >= recovery_end_) state_ = State::open;

@@ -49,6 +49,7 @@ class TcpSender {
   void fail(MessagePool& pool, F lost);
 
   [[nodiscard]] bool outstanding() const { return next_ > una_; }
+  [[nodiscard]] bool unfinished() const { return head_ != kNone; }
   [[nodiscard]] Ps rto(const TcpConfig& c) const;  // with the back-off of timeouts in a row
   [[nodiscard]] uint32_t timeouts() const { return timeouts_; }
   [[nodiscard]] Ps reorder_at() const { return reorder_at_; }
@@ -74,7 +75,7 @@ class TcpSender {
   struct Heard {             // what one ACK brought
     uint64_t flight = 0;     // pipe before it
     uint64_t delivered = 0;  // segments that were not known to have arrived
-    Ps rtt = -1;             // of the segment sent last, if never sent again
+    Ps rtt = -1;             // of the segment sent last, if its echo is clear
     Ps rtt_sent = -1;
   };
   Slot& slot(uint64_t seq) { return ring_[seq & (ring_.size() - 1)]; }
@@ -100,7 +101,9 @@ class TcpSender {
   uint64_t recovery_end_ = 0, max_window_;
   double cwnd_, ssthresh_;
   State state_ = State::open;
-  uint32_t timeouts_ = 0, ce_seen_ = 0;
+  uint32_t timeouts_ = 0;  // in a row
+  uint32_t backoff_ = 0;   // doublings of the RTO; a round trip that could be measured ends them (RFC 6298)
+  uint32_t ce_seen_ = 0;
   Ps srtt_, rttvar_, min_rtt_, last_sent_ = 0;
   Ps rack_sent_ = -1, rack_rtt_ = 0,
      reorder_at_ = kNever;  // of the segment sent last among those that arrived

@@ -70,11 +70,12 @@ void TcpStack::refresh(uint32_t host, uint8_t plane) {
 }
 
 // Queues the flow at its line. Its window may keep it out: then an ACK or a timer brings it back.
-void TcpStack::ready(uint32_t flow) {
+void TcpStack::ready(Ps now, uint32_t flow) {
   const Tx& t = tx_[flow];
   if (t.failed || !t.tcp.can_send()) return;
   data_links_.push(lines(t.src, t.plane).data, flow);
   refresh(t.src, t.plane);
+  if (t.retry_at == kNever && dark(env_.fabric, t.src, t.plane)) arm_retry(now, flow);
 }
 
 void TcpStack::post(Ps now, uint32_t host, TaskId task) {
@@ -82,12 +83,13 @@ void TcpStack::post(Ps now, uint32_t host, TaskId task) {
   const uint32_t flow = table_.pick(host, static_cast<uint32_t>(w.peer[task]), w.qp[task]);
   if (flow == kNoFlow || tx_[flow].failed) return env_.tasks.on_failed(task, now);
   tx_[flow].tcp.post(config_, messages_, task, w.size[task]);
-  ready(flow);
+  ready(now, flow);
 }
 
 void TcpStack::arm_retry(Ps now, uint32_t flow) {
   Tx& t = tx_[flow];
-  t.retry_at = t.tcp.outstanding() ? now + t.tcp.rto(config_) : kNever;
+  const bool stranded = t.tcp.unfinished() && dark(env_.fabric, t.src, t.plane);
+  t.retry_at = t.tcp.outstanding() || stranded ? now + t.tcp.rto(config_) : kNever;
   if (t.retry_at >= t.retry_entry) return;
   t.retry_entry = t.retry_at;
   timers_[t.src].push(t.retry_at, kRetry, flow);
@@ -100,18 +102,28 @@ void TcpStack::arm_reorder(uint32_t flow) {
   timers_[t.src].push(t.reorder_entry, kReorder, flow);
 }
 
+// What waits for a line that is cut has nothing outstanding that would end it.
+void TcpStack::watch_stranded(Ps now, uint32_t host, uint8_t plane) {
+  data_links_.each(lines(host, plane).data, [this, now](uint32_t flow) {
+    if (tx_[flow].retry_at == kNever && !tx_[flow].failed) arm_retry(now, flow);
+  });
+}
+
 void TcpStack::retry(Ps now, uint32_t flow) {
   Tx& t = tx_[flow];
+  const bool cut = dark(env_.fabric, t.src, t.plane);
+  t.retry_at = kNever;
+  if (!t.tcp.outstanding() && !cut) return;  // its port came back, and it waits for its turn
   ++n_.timeouts;
   if (t.tcp.timeouts() >= config_.retry_limit) {
     t.failed = true;
-    t.retry_at = kNever;
     ++n_.qp_errors;
     return t.tcp.fail(messages_, [this, now](TaskId task) { env_.tasks.on_failed(task, now); });
   }
   t.tcp.timeout(config_);
   arm_retry(now, flow);
-  ready(flow);
+  ready(now, flow);
+  if (cut) watch_stranded(now, t.src, t.plane);
 }
 
 void TcpStack::on_retry_timer(Ps now, uint32_t flow, Ps entry) {
@@ -162,7 +174,7 @@ void TcpStack::on_timer(Ps now, uint32_t host) {
         t.reorder_entry = kNever;
         if (t.tcp.reorder_at() <= now) t.tcp.reorder_timer(config_, now);
         arm_reorder(e.id);
-        ready(e.id);
+        ready(now, e.id);
       }
     }
   }
@@ -230,7 +242,7 @@ void TcpStack::ack_in(Ps now, uint32_t flow, const Note& note) {
     arm_retry(now, flow);
   }
   arm_reorder(flow);
-  ready(flow);
+  ready(now, flow);
 }
 
 void TcpStack::fill(Frame& out, uint32_t flow, Kind kind, uint32_t payload, uint32_t options) const {
@@ -257,6 +269,7 @@ void TcpStack::fill(Frame& out, uint32_t flow, Kind kind, uint32_t payload, uint
 
 void TcpStack::make_data(Ps now, uint32_t flow, Frame& out) {
   Tx& t = tx_[flow];
+  const bool idle = !t.tcp.outstanding();
   const TcpSegment s = t.tcp.send(config_, messages_, now);
   if (s.first && !s.again) env_.tasks.on_posted(s.task, now);
   fill(out, flow, Kind::data, s.payload, 0);
@@ -273,7 +286,8 @@ void TcpStack::make_data(Ps now, uint32_t flow, Frame& out) {
     ++n_.data_packets;
     n_.data_bytes += s.payload;
   }
-  if (t.retry_at == kNever) arm_retry(now, flow);
+  // The timer is that of the oldest segment: it starts anew when that one goes again.
+  if (idle || t.retry_at == kNever || s.seq == t.tcp.una()) arm_retry(now, flow);
 }
 
 void TcpStack::make_ack(uint32_t flow, Frame& out) {

@@ -25,8 +25,10 @@ class TcpStack {
   void on_timer(Ps now, uint32_t host);
   [[nodiscard]] uint32_t wants(uint32_t host) const { return wants_[host]; }
   bool transmit(Ps now, uint32_t host, uint32_t free, Frame& out);
-  // A dead link moves no connection: its segments are lost until it fails.
-  void on_port(Ps /*now*/, uint32_t /*host*/, uint8_t /*plane*/, bool /*up*/) {}
+  // A dead link moves no connection: it waits for its timer until it fails, or until the link is back.
+  void on_port(Ps now, uint32_t host, uint8_t plane, bool up) {
+    if (!up) watch_stranded(now, host, plane);
+  }
   void on_pause(Ps now, uint32_t host, uint8_t plane, bool paused);
   void add_totals(Totals& t) const;
 
@@ -70,8 +72,9 @@ class TcpStack {
   std::string open_pair(const Pair& pair);
   Lines& lines(uint32_t host, uint8_t plane) { return lines_[host * env_.fabric.planes() + plane - 1u]; }
   void refresh(uint32_t host, uint8_t plane);
-  void ready(uint32_t flow);
+  void ready(Ps now, uint32_t flow);
   void arm_retry(Ps now, uint32_t flow);
+  void watch_stranded(Ps now, uint32_t host, uint8_t plane);
   void arm_reorder(uint32_t flow);
   void retry(Ps now, uint32_t flow);
   void on_retry_timer(Ps now, uint32_t flow, Ps entry);

@@ -116,3 +116,48 @@ TEST_CASE("edge: a slow link behind a fast one pauses its way back to the sender
   const Ps line = (Ps{489} * 4198 - (489 * 4096 - 2'000'000) + 16) * 8'000;
   CHECK(r.delivered(0) >= line && r.delivered(0) < line + from_ns(10'000));
 }
+
+TEST_CASE("edge: a host whose own port is down fails after its timeouts, and goes on when the port returns") {
+  for (const int64_t cut_ns : {0, 20'000}) {
+    for (const uint8_t ways : {uint8_t{3}, uint8_t{1}}) {  // seen by the NIC, or in silence
+      Workload w;
+      send(w, 0, 1, 2'000'000);
+      send(w, 0, 2, 2'000'000);
+      RunSpec s = run_spec(star(3), w);
+      s.faults = {fault(FaultKind::link_down, 0, 0, cut_ns, ways)};
+      const RoceRun roce(s, RoceConfig{});
+      const TcpRun tcp(s, TcpConfig{});
+      REQUIRE(roce.done() && tcp.done());
+      for (TaskId t = 0; t < 2; ++t)
+        CHECK(roce.status(t) == TaskStatus::failed && tcp.status(t) == TaskStatus::failed);
+      CHECK_EQ(roce.sim.totals().qp_errors, uint64_t{2});
+      CHECK_EQ(roce.sim.totals().timeouts, uint64_t{2 * 8});
+      // 1 + 2 + ... + 128 ms from the last progress; TCP 1 + ... + 32,768 ms.
+      CHECK(roce.sim.now() >= from_ns(255'000'000) && roce.sim.now() < from_ns(256'000'000));
+      CHECK_EQ(tcp.sim.totals().timeouts, uint64_t{2 * 16});
+      CHECK(tcp.sim.now() >= from_ns(65'535'000'000) && tcp.sim.now() < from_ns(65'600'000'000));
+
+      s.faults.push_back(fault(FaultKind::link_up, 0, 0, 5'000'000, ways));
+      const RoceRun back(s, RoceConfig{});
+      REQUIRE(back.done());
+      CHECK(back.status(0) == TaskStatus::done && back.status(1) == TaskStatus::done);
+      // At once, not at the end of a back-off: 4 MB are 0.34 ms.
+      CHECK(back.sim.now() < from_ns(5'500'000));
+      CHECK(TcpRun(s, TcpConfig{}).status(1) == TaskStatus::done);
+    }
+  }
+}
+
+TEST_CASE("edge: a slow line behind links without delay is waited for in one step") {
+  FabricSpec f = star(2);
+  for (LinkSpec& l : f.links) l.delay_ns = 0;
+  f.links[1].bps_up = f.links[1].bps_down = 1e6;  // 8 us a byte: 34 ms a packet
+  Workload w;
+  send(w, 0, 1, 100'000);
+  RoceConfig patient = plain_roce();
+  patient.rto_ns = 10'000'000'000;
+  const RoceRun r(run_spec(f, w), patient);
+  REQUIRE(r.done());
+  CHECK_EQ(r.delivered(0) / from_ns(1'000'000), int64_t{820});  // 100,000 + 25 x 102 + 16 bytes
+  CHECK(r.sim.windows() < 20'000);
+}

@@ -227,6 +227,27 @@ TEST_CASE("mrc: a peer that is gone ends the task as failed, within the retry bu
   CHECK(b.sim.totals().qp_errors >= 1);
 }
 
+TEST_CASE(
+    "mrc: a host without a port from the start fails within the same budget, or goes on with the first that "
+    "comes") {
+  const Shape s = shape(1, 2, 2, 2);
+  for (const bool comes : {false, true}) {
+    Bench b(s);
+    b.send(0, 1, 1'000'000);
+    b.send(0, 1, 1'000'000, 3'000'000);
+    for (uint8_t plane = 1; plane <= 2; ++plane)
+      b.fault(FaultKind::port_down, b.link(0, s.t0_node(plane, 0)), 0);
+    if (comes) b.fault(FaultKind::port_up, b.link(0, s.t0_node(2, 0)), 10'000'000);
+    b.run();
+    CHECK(b.state == Simulation::State::done);
+    CHECK(b.all_done() == comes);
+    CHECK_EQ(b.sim.totals().qp_errors, uint64_t{comes ? 0u : 1u});
+    // 52.2 ms as above; or 2 MB over one port at once, not at the end of a back-off.
+    const Ps end = b.sim.now();
+    CHECK(comes ? end < from_ns(11'000'000) : end > from_ns(52'000'000) && end < from_ns(53'000'000));
+  }
+}
+
 TEST_CASE("mrc: what cannot be opened is refused in words") {
   const auto refusal = [](auto change) {
     Bench b(shape(1, 2, 2));

@@ -220,6 +220,36 @@ TEST_CASE("tcp: the round trip as RFC 6298 averages it") {
   CHECK_EQ(b.s.rto(b.c), us(11) + 4 * 5'750'000);  // 5 + (8 - 5)/4 us
 }
 
+TEST_CASE("tcp: what waited behind a gap measures no round trip") {
+  Bench b(config());
+  CHECK_EQ(b.fill(0), 10);
+  b.s.timeout(b.c);
+  CHECK_EQ(b.fill(us(50'000)), 1);
+  // All ten have arrived; segments 1 to 9 were sent 50 ms ago, and their ACKs were lost. The echo is segment
+  // 0's.
+  CHECK(b.ack(us(50'018), 10));
+  CHECK_EQ(b.s.srtt(), us(11));  // 10 + (18 - 10) / 8
+  CHECK_EQ(b.s.rto(b.c), from_ns(1'000'000));
+  // A gap whose filler came back too soon to be the second copy measures nothing, and keeps the back-off.
+  (void)b.fill(us(50'018));
+  b.s.timeout(b.c);
+  CHECK(b.s.send(b.c, b.pool, us(60'000)).again);
+  CHECK(b.ack(us(60'009), 12));
+  CHECK_EQ(b.s.srtt(), us(11));
+  CHECK_EQ(b.s.rto(b.c), from_ns(2'000'000));
+}
+
+TEST_CASE("tcp: a round trip measured by SACK ends the back-off") {
+  Bench b(config());
+  CHECK_EQ(b.fill(0), 10);
+  b.s.timeout(b.c);
+  b.s.timeout(b.c);
+  CHECK_EQ(b.s.rto(b.c), from_ns(4'000'000));
+  CHECK(!b.ack(us(10), 0, {{5, 6}}));  // the first copy of segment 5
+  CHECK_EQ(b.s.rto(b.c), from_ns(1'000'000));
+  CHECK_EQ(b.s.timeouts(), 2u);  // in a row still: nothing was delivered in order
+}
+
 TEST_CASE("tcp: DCTCP cuts once a window") {
   Bench b(config(TcpCc::dctcp));
   CHECK_EQ(b.fill(0), 10);
@@ -279,6 +309,20 @@ TEST_CASE("tcp: a connection whose path is gone fails") {
   CHECK(r.status(0) == TaskStatus::failed);
   CHECK_EQ(r.sim.totals().timeouts, uint64_t{3});
   CHECK_EQ(r.sim.totals().qp_errors, uint64_t{1});
+}
+
+TEST_CASE("tcp: heavy loss both ways slows a transfer to milliseconds a segment, not to minutes") {
+  for (const uint64_t seed : {1, 2, 3}) {
+    Workload w;
+    send(w, 0, 1, 2 << 20);
+    RunSpec s = run_spec(star(2), w);
+    s.seed = seed;
+    s.faults = {fault(FaultKind::link_loss, 0, 0.1), fault(FaultKind::link_loss, 1, 0.1)};
+    const TcpRun r(s, TcpConfig{});
+    REQUIRE(r.done());
+    CHECK(r.status(0) == TaskStatus::done);
+    CHECK(r.acked(0) < us(2'000'000));
+  }
 }
 
 TEST_CASE("tcp: DCTCP keeps the queue near the threshold, CUBIC fills the buffer") {

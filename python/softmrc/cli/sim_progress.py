@@ -19,12 +19,18 @@ _QUIET_S = 10.0
 
 
 def eta_s(progress: Progress, until_ns: int | None, frames: int | None) -> float | None:
-    """Return how many seconds are left, judged by the simulated time or the frames to go; none if neither is known."""
+    """Return how many seconds are left, judged by the simulated time or the work to go; none if neither is known.
+
+    The work is frames until as many have been sent as the payload needs; what comes then (packets sent again, the
+    last ones on their way) is judged by the tasks that are open.
+    """
     left = []
     if until_ns and progress.sim_ns:
         left.append(progress.wall_s * (until_ns - progress.sim_ns) / progress.sim_ns)
-    if frames and progress.packets:
-        left.append(progress.wall_s * max(0, frames - progress.packets) / progress.packets)
+    if frames and 0 < progress.packets < frames:
+        left.append(progress.wall_s * (frames - progress.packets) / progress.packets)
+    elif frames and progress.packets and 0 < progress.tasks_done < progress.tasks_total:
+        left.append(progress.wall_s * (progress.tasks_total - progress.tasks_done) / progress.tasks_done)
     return max(0.0, min(left)) if left else None
 
 
@@ -41,13 +47,19 @@ def _time(ns: float) -> str:
     return f"{ns:.0f} ns"
 
 
+def _left(seconds: float | None) -> str:
+    if seconds is None:
+        return "no end known"
+    return f"{_clock(seconds)} left" if seconds >= 1 else "about to end"
+
+
 def line_of(name: str, progress: Progress, until_ns: int | None, frames: int | None) -> str:
     """Return the line; what matters most comes first, as a narrow terminal cuts it."""
     wall = max(progress.wall_s, 1e-9)
     left = eta_s(progress, until_ns, frames)
     parts = [
         f"{name}: {_time(progress.sim_ns)} simulated",
-        f"{_clock(left)} left" if left is not None else "no end known",
+        _left(left),
         f"{_clock(progress.wall_s)} gone",
         f"{_time(progress.sim_ns / wall)}/s",
         f"{progress.packets / wall / 1e3:,.0f} k frames/s",

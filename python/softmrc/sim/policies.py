@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = [
     "PathPolicy",
     "Snapshot",
     "WindowController",
+    "blamed",
     "load_plugins",
     "new_controller",
     "new_policy",
@@ -286,5 +288,24 @@ def load_plugins(paths: Iterable[str | Path]) -> None:
             spec.loader.exec_module(module)
         except Exception as e:
             del sys.modules[spec.name]
-            raise UsageError(f"plugin {path}: {type(e).__name__}: {e}") from e
+            raise UsageError(f"plugin {path}{_line_of(e, file)}: {type(e).__name__}: {e}") from e
         _loaded[file] = digest
+
+
+def _line_of(error: BaseException, file: Path) -> str:
+    """Return ", line N" for where in a file an error comes from; nothing if it passed none of its lines."""
+    if isinstance(error, SyntaxError):
+        return f", line {error.lineno}"
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def blamed(error: Exception) -> UsageError | None:
+    """Return what to tell a user whose plugin raised in a run: file, line and error; None if no plugin took part."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename) in _loaded:
+            text = str(error) or "no text"
+            return UsageError(
+                f"plugin {frame.filename}, line {frame.lineno}, in {frame.name}: {type(error).__name__}: {text}"
+            )
+    return None

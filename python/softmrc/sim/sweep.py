@@ -58,7 +58,7 @@ def _run_cell(scenario: str, cell: Cell, quick: bool, limits: Limits, index: int
         result = execute(plan.within(limits))
     except MrcError as error:
         return Done(index=index, key=key, text="", error=str(error))
-    except Exception as error:  # a policy of the user's own may raise anything; the other runs go on
+    except Exception as error:  # whatever a run raises, the others go on
         return Done(index=index, key=key, text="", error=f"{type(error).__name__}: {error}")
     return Done(index=index, key=key, text=to_json(result.document(timing=False)))
 

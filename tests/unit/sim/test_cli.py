@@ -192,7 +192,9 @@ def test_the_time_left_is_judged_by_time_or_packets() -> None:
     assert eta_s(progress(), 1_000_000, 4_000) == 2.0
     assert eta_s(progress(), None, None) is None
     assert eta_s(progress(sim_ns=0, packets=0), 1_000, 1_000) is None
-    assert eta_s(progress(packets=5_000), None, 4_000) == 0.0
+    # All frames of the payload are sent, and the run goes on: the open tasks tell, 2 s x 7 / 3.
+    assert eta_s(progress(packets=5_000), None, 4_000) == pytest.approx(14 / 3)
+    assert eta_s(progress(packets=5_000, tasks_done=0), None, 4_000) is None
 
 
 def test_the_line_has_time_pace_and_eta() -> None:
@@ -200,6 +202,9 @@ def test_the_line_has_time_pace_and_eta() -> None:
     for part in ("500.000 us simulated", "250.000 us/s", "1,000 k frames/s", "tasks 3/10", "0:02 left"):
         assert part in line
     assert "no end known" in line_of("x", progress(), None, None)
+    late = line_of("x", progress(sim_ns=999_999), 1_000_000, None)
+    assert "about to end" in late
+    assert "0:00 left" not in late
 
 
 def test_the_summary_marks_what_is_partial(saved: Path) -> None:

@@ -203,3 +203,22 @@ def test_a_bad_matrix_is_refused_with_its_line(tmp_path: Path) -> None:
     matrix.write_text("Nodes 4\nConnections 1\n0->1 start 0 size 10\n")
     assert "linkspeed is 1 to" in run("htsim", str(matrix), "--linkspeed", "0").output
     assert "no transport 'x'" in run("htsim", str(matrix), "--transport", "x").output
+
+
+def test_an_error_in_a_policy_names_its_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from softmrc.sim.policies import PathPolicy, register_policy\n"
+        "class Wrong(PathPolicy):\n"
+        "    def next(self, slots, ports, avoid):\n"
+        "        return {}['slot']\n"
+        "register_policy('wrong', Wrong)\n"
+    )
+    file = write(tmp_path, 'plugins = ["mine.py"]\n' + SMALL)
+    ran = run("run", str(file), "--set", "transport.policy=wrong", "--json")
+    assert ran.exit_code == 2
+    assert f"plugin {tmp_path / 'mine.py'}, line 4, in next: KeyError: 'slot'" in ran.output
+    assert "Traceback" not in ran.output
+    (tmp_path / "mine.py").write_text("x = 1\nnone.y\n")
+    ran = run("run", str(file))
+    assert ran.exit_code == 2
+    assert "mine.py, line 2: NameError" in ran.output

@@ -281,7 +281,7 @@ def test_plugins(tmp_path: Path) -> None:
     assert policies._policies["mine"] is not first
     assert run(Mrc(evs=16, policy="mine")).stopped == "done"
     file.write_text("1 / 0\n")
-    with pytest.raises(UsageError, match=r"mine\.py: ZeroDivisionError"):
+    with pytest.raises(UsageError, match=r"mine\.py, line 1: ZeroDivisionError"):
         load_plugins([file])
     with pytest.raises(UsageError, match="cannot read plugin"):
         load_plugins([tmp_path / "none.py"])

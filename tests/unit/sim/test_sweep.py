@@ -119,7 +119,7 @@ def test_a_policy_that_raises_does_not_stop_the_others(tmp_path: Path) -> None:
     made = sweep(tmp_path, seeds=1, grid={"transport.policy": ["sweep-worse", "bitmap"]})
     write(tmp_path, 'plugins = ["worse.py"]\n' + SMALL)
     got = run_sweep(made, tmp_path / "out", jobs=1)
-    assert got[0]["error"] == "RuntimeError: no way"
+    assert got[0]["error"] == f"plugin {tmp_path / 'worse.py'}, line 4, in next: RuntimeError: no way"
     assert got[1]["error"] is None
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from softmrc.errors import UsageError
+from softmrc.errors import MrcError, UsageError
 from softmrc.sim.result.cost import Rates
 from softmrc.sim.result.model import Result
 
 if TYPE_CHECKING:
     from softmrc.sim.config import Fault, Queues, Topology, Transport
-    from softmrc.sim.run import Progress
+    from softmrc.sim.run import Outcome, Progress
     from softmrc.sim.scenario import Scenario
     from softmrc.sim.workload import Workload
 
@@ -148,27 +148,10 @@ def plan_of(scenario: Scenario, *, seed: int | None = None, quick: bool = False,
     )
 
 
-def execute(
-    plan: Plan,
-    *,
-    progress: Callable[[Progress], None] | None = None,
-    check: bool = False,
-    clean_end_ns: int | None = None,
-) -> Result:
-    """Carry out a run on one core and return what came of it.
-
-    Args:
-        plan: the run.
-        progress: called about once a second.
-        check: watch the invariants of the fabric all along (slower).
-        clean_end_ns: when `plan.clean` was done, for the cost.
-
-    Raises:
-        UsageError: the simulator cannot build what the plan asks for.
-    """
+def _simulated(plan: Plan, progress: Callable[[Progress], None] | None, *, check: bool) -> Outcome:
     from softmrc.sim.run import simulate
 
-    outcome = simulate(
+    return simulate(
         plan.topology,
         plan.workload,
         plan.transport,
@@ -186,6 +169,37 @@ def execute(
         max_rss_mib=plan.limits.max_rss_mib,
         progress=progress,
     )
+
+
+def execute(
+    plan: Plan,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+    check: bool = False,
+    clean_end_ns: int | None = None,
+) -> Result:
+    """Carry out a run on one core and return what came of it.
+
+    Args:
+        plan: the run.
+        progress: called about once a second.
+        check: watch the invariants of the fabric all along (slower).
+        clean_end_ns: when `plan.clean` was done, for the cost.
+
+    Raises:
+        UsageError: the simulator cannot build what the plan asks for, or a plugin raised.
+    """
+    from softmrc.sim.policies import blamed
+
+    try:
+        outcome = _simulated(plan, progress, check=check)
+    except MrcError:
+        raise
+    except Exception as error:
+        told = blamed(error)
+        if told is None:
+            raise
+        raise told from error
     return Result(
         name=plan.name,
         transport=plan.label or plan.transport.name,
