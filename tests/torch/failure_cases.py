@@ -6,17 +6,25 @@ import os
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 
-def reduce_until_error(rank: int, size: int, count: int) -> dict[str, Any]:
-    """Reduce until a call raises; return what it said and how long that call took."""
+def began_file(directory: str, rank: int) -> Path:
+    """What a rank writes there when it has begun."""
+    return Path(directory) / f"began{rank}"
+
+
+def reduce_until_error(rank: int, size: int, count: int, directory: str) -> dict[str, Any]:
+    """Reduce until a call raises; return what it said and how long that call took. Begun: with the second call."""
     tensor = torch.ones(count)
     calls = 0
     while True:
+        if calls == 1:
+            began_file(directory, rank).touch()
         started = time.monotonic()
         try:
             dist.all_reduce(tensor)
@@ -40,6 +48,12 @@ def barrier(rank: int, size: int) -> dict[str, Any]:
     except RuntimeError as error:
         return {"text": str(error), "seconds": time.monotonic() - started}
     return {"text": "", "seconds": time.monotonic() - started}
+
+
+def barrier_begun(rank: int, size: int, directory: str) -> dict[str, Any]:
+    """A barrier; begun just before it."""
+    began_file(directory, rank).touch()
+    return barrier(rank, size)
 
 
 def one_exits_before(rank: int, size: int, quitter: int, timeout: float) -> dict[str, Any]:

@@ -25,16 +25,27 @@ def _all_name(rank: int, outcomes: Iterable[dict[str, Any]]) -> None:
     assert set(re.findall(r"\brank (\d+)", texts.pop())) == {str(rank)}
 
 
+def _wait_until_begun(directory: Path, ranks: Iterable[int]) -> None:
+    from tests.torch.failure_cases import began_file
+
+    waited = {rank: began_file(str(directory), rank) for rank in ranks}
+    end = time.monotonic() + 30
+    while missing := [rank for rank, file in waited.items() if not file.exists()]:
+        assert time.monotonic() < end, f"ranks {missing} have not begun"
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize(("size", "victim", "count"), [(3, 1, 64), (4, 0, 400_000), (2, 1, 64)])
 def test_a_killed_rank_is_named_by_all(
-    start: Callable[..., Ranks], size: int, victim: int, count: int
+    start: Callable[..., Ranks], tmp_path: Path, size: int, victim: int, count: int
 ) -> None:
     from tests.torch import failure_cases
 
     ranks = start(size, timeout=_TIMEOUT)
     others = [rank for rank in range(size) if rank != victim]
-    ranks.cast(failure_cases.reduce_until_error, count)
-    time.sleep(0.5)
+    ranks.cast(failure_cases.reduce_until_error, count, str(tmp_path))
+    _wait_until_begun(tmp_path, range(size))
+    time.sleep(0.1)
     ranks.signal(victim, signal.SIGKILL)
     said = ranks.results(ranks=others)
     _all_name(victim, said)
@@ -76,12 +87,13 @@ def test_a_pause_within_the_timeout_is_no_failure(start: Callable[..., Ranks]) -
     assert ranks.close() == [0] * 3
 
 
-def test_ctrl_c_ends_a_call_that_waits(start: Callable[..., Ranks]) -> None:
+def test_ctrl_c_ends_a_call_that_waits(start: Callable[..., Ranks], tmp_path: Path) -> None:
     from tests.torch import failure_cases
 
     ranks = start(2, timeout=30)
-    ranks.cast(failure_cases.barrier, ranks=[0])
-    time.sleep(0.5)
+    ranks.cast(failure_cases.barrier_begun, str(tmp_path), ranks=[0])
+    _wait_until_begun(tmp_path, [0])
+    time.sleep(0.3)
     ranks.signal(0, signal.SIGINT)
     outcome = ranks.outcomes(timeout=15, ranks=[0])[0]  # the group waits for 30 s
     assert outcome.kind == "KeyboardInterrupt"
@@ -183,7 +195,7 @@ def test_field_b37_restart_right_after_a_crash(start: Callable[..., Ranks], tmp_
     meeting = f"tcp://127.0.0.1:{free_port()}"
     for _ in range(6):
         ranks = start(2, meeting=meeting)
-        ranks.cast(failure_cases.reduce_until_error, 5000)
+        ranks.cast(failure_cases.reduce_until_error, 5000, str(tmp_path))
         time.sleep(0.2)
         ranks.kill()
     last = start(2, meeting=meeting)
