@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softmrc.sim.builder import Builder
 from softmrc.sim.workload import GREEDY, Workload
@@ -50,33 +51,46 @@ def parts(size: int, qps: int) -> list[int]:
 
 
 def ring(
-    order: Sequence[int], chunk: int, steps: int, qps: int, channels: int = 1, host_ns: int = 0
-) -> Workload:
-    """Return the first steps of a ring all-reduce: a host passes on what it got in the step before.
+    order: Sequence[int], chunk: int, rounds: Sequence[int], qps: int, channels: int = 1, host_ns: int = 0
+) -> tuple[Workload, list[NDArray[np.int64]]]:
+    """Return steps of ring all-reduces: a host passes on what it got in the step before.
 
     Args:
         order: Hosts in ring order.
         chunk: Bytes a host sends in a step: the size of the all-reduce over the number of hosts.
-        steps: Steps simulated; 2 (hosts - 1) are a whole all-reduce.
+        rounds: Steps of each of several runs, one after the other: a host begins the next one when all its rings are
+            through with the last, as one kernel follows another. 2 (hosts - 1) steps are a whole all-reduce.
         qps: What a channel sends in a step is split evenly over so many QPs of its own.
         channels: Rings that run side by side, each with its share of the chunk, as collective libraries do.
         host_ns: What a host needs from the last byte of a chunk to posting the next one.
+
+    Returns:
+        The workload, and the tasks of each round.
     """
     builder = Builder()
     n = len(order)
-    for channel, share in enumerate(parts(chunk, channels)):
-        split = parts(share, qps)
-        width = len(split)
-        source = np.repeat(np.array(order), width)
-        target = np.repeat(np.roll(np.array(order), -1), width)
-        sizes, qp = np.tile(split, n), np.tile(channel * qps + np.arange(width), n)
-        after = None
-        for _ in range(steps):
-            delay = host_ns if after is not None else 0
-            ids = builder.sends(source, target, sizes, after=after, delay=delay, qp=qp).reshape(n, width)
-            # What the host at place i sends next waits for all parts from the host at place i - 1.
-            after = np.repeat(np.roll(ids, 1, axis=0), width, axis=0)
-    return builder.build()
+    at = np.array(order)
+    begin: NDArray[np.int64] | None = None
+    tasks: list[NDArray[np.int64]] = []
+    for steps in rounds:
+        ids, arrived = [], []
+        for channel, share in enumerate(parts(chunk, channels)):
+            split = parts(share, qps)
+            width = len(split)
+            source, target = np.repeat(at, width), np.repeat(np.roll(at, -1), width)
+            sizes, qp = np.tile(split, n), np.tile(channel * qps + np.arange(width), n)
+            after = None if begin is None else np.repeat(begin, width)
+            for step in range(steps):
+                delay = host_ns if step or begin is not None else 0
+                made = builder.sends(source, target, sizes, after=after, delay=delay, qp=qp).reshape(n, width)
+                ids.append(made.ravel())
+                # What the host at place i sends next waits for all parts from the host at place i - 1.
+                came = np.roll(made, 1, axis=0)
+                after = np.repeat(came, width, axis=0)
+            arrived.append(came)
+        begin = builder.computes(at, 0, after=np.concatenate(arrived, axis=1))
+        tasks.append(np.concatenate(ids))
+    return builder.build(), tasks
 
 
 def all_to_all(hosts: int, size: int, qps: int) -> Workload:

@@ -19,15 +19,17 @@ from softmrc.sim.workload import GREEDY
 __all__ = ["STUDIES", "growing_incast"]
 
 FLOWS = 15
-STEP_NS = 1_000_000
+STEP_NS = 10_000_000
+"""Between two arrivals; the paper waits 5 s. DCQCN needs milliseconds to find the share of one flow more."""
 SAMPLE_NS = 50_000
 LINE = fabrics.LINE_C_GBPS
 
-# The paper names no values. "default" is DCQCN's own; the others cut deeper and recover more slowly.
+# The paper names no values. "default" is DCQCN's own; then with the increase timer of NIC guides (300 us: recovery is
+# slower); then also with the gain of DCTCP, 1/16 (cuts are deeper).
 GAINS: dict[str, dict[str, float]] = {
     "default": {},
-    "aggressive": {"g": 1 / 16, "rate_timer_ns": 300_000},
-    "most": {"g": 1 / 4, "rate_timer_ns": 1_000_000},
+    "aggressive": {"rate_timer_ns": 300_000},
+    "most": {"g": 1 / 16, "rate_timer_ns": 300_000},
 }
 
 
@@ -58,7 +60,7 @@ def growing_incast(gains: str, seed: int) -> Measured:
 
 
 def _cells(effort: Effort) -> list[Cell]:
-    cost = FLOWS * STEP_NS * LINE / 8 / PARAMS.mtu / 1e6
+    cost = (FLOWS + 1) * STEP_NS * LINE / 8 / PARAMS.mtu / 1e6
     return [Cell.of(f"gains/{name}", growing_incast, cost, gains=name, seed=1) for name in (*GAINS, "mrc")]
 
 
@@ -70,18 +72,19 @@ def judge(effort: Effort, results: Mapping[str, Measured]) -> Verdict:
     default, mrc = found["default"], found["mrc"]
     growth = default["queue"][-1] / max(default["queue"][2], 1.0)
     bounded = max(mrc["queue"]) / (1.5 * LINE / 8 * PARAMS.rtt_ns)
-    loser = max(lost["aggressive"], lost["most"])
     checks = [
         at_least("default gains: PFC pauses", default["totals"]["pfc_pauses"], 1, "from ~10 flows on"),
         at_least("default gains: queue at 15 flows over that at 3", growth, 1.5),
-        between("more aggressive gains: throughput lost", loser, 0.05, 0.25, "0.10, 0.20"),
+        between("aggressive gains: throughput lost", lost["aggressive"], 0.05, 0.25, "0.10"),
+        at_least("most aggressive gains: lost, over aggressive", lost["most"] / lost["aggressive"], 1, "2"),
         at_least("MRC: worst throughput of any step, of the best", min(mrc["gbps"]) / best, 0.95),
         at_most("MRC: largest queue, of 1.5 BDP", bounded, 1.1, "trim threshold"),
         *(shown(f"{name}: throughput lost", value) for name, value in lost.items()),
     ]  # fmt: skip
     ours = ", ".join(f"{name} -{100 * value:.0f} %" for name, value in lost.items())
     series = {f"gains_{name}": r["queue"] for name, r in found.items()}
-    return Verdict(checks, ours, "the paper gives no gains: these are ours", series)
+    note = "the paper gives no gains: DCQCN's own, then the timer of NIC guides, then DCTCP's gain, too"
+    return Verdict(checks, ours, note, series)
 
 
 STUDIES = (Study("R14", _cells, judge),)

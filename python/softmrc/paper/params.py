@@ -30,6 +30,7 @@ class Params:
         mpr: Packets in flight of a QP / 128 (ours). The API's example is 8; at 800 Gb/s those 1,024 packets are 43 us,
             less than it takes to notice a loss by what overtook it and to repair it (48 us), so that each loss stalls
             the QP for some microseconds.
+        mpr_published: The API's example of MPR; shown with one QP a pair where results with loss depend on it.
         loss_timer_ns: Loss timer of MRC. The paper's curves with loss imply that each lost packet cost 175-230 us.
         repairs: The two settings results with loss are shown at. "timer": only the loss timers repair, which is what
             the curves imply of the measured NICs, both MRC and RoCE. "fast": MRC also infers losses from what overtook
@@ -64,6 +65,7 @@ class Params:
     evs_collective: int = 256
     backups: int = 32
     mpr: int = 16
+    mpr_published: int = 8
     loss_timer_ns: int = 200_000
     repairs: tuple[str, str] = ("timer", "fast")
     roce_rto_ns: int = 1_000_000
@@ -99,7 +101,8 @@ class Effort:
         incast_mrc_ns: The same, MRC, whose fairness builds up over round trips.
         permutation_ns: Measured time of the permutation.
         bin_rtts: Round trips in a bin of the link failures.
-        ring: All-reduce sizes without loss in MB, each with the steps simulated of the 126; they are alike.
+        ring: All-reduce sizes without loss in MB, each with the steps simulated of the 126, which are alike; the first
+            half of them warms up.
         ring_loss: The same with loss.
         ring_largest: The size at which MRC's kept fraction is judged "at 4 GB", and its steps.
         alltoall_mb: All-to-all sizes; the first is the paper's 16 MB, the last its "largest".
@@ -130,9 +133,9 @@ QUICK = Effort(
     incast_mrc_ns=65_000_000,
     permutation_ns=2_000_000,
     bin_rtts=200,
-    ring=((2, 126), (16, 126), (256, 60)),
+    ring=((2, 126), (16, 126), (256, 120)),
     ring_loss=((64, 32), (256, 16), (1024, 8)),
-    ring_largest=(4096, 3),
+    ring_largest=(4096, 4),
     alltoall_mb=(16, 64),
     job_steps=20,
     ramp_ns=4_000_000,

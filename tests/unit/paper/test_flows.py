@@ -19,16 +19,29 @@ def test_parts_add_up():
 
 
 def test_ring_waits_for_what_came_from_the_left():
-    work = flows.ring([0, 2, 1, 3], 1000, 3, 2)
+    work, rounds = flows.ring([0, 2, 1, 3], 1000, (3,), 2)
     work.validate(4)
-    assert work.n == 3 * 4 * 2
+    assert rounds[0].tolist() == list(range(3 * 4 * 2))
     assert work.bytes == 3 * 4 * 1000
-    for task in range(8, work.n):
+    for task in range(8, 24):
         waits = work.dependencies(task)
         # Everything a host waits for was sent to it one step earlier.
         assert set(work.peer[waits]) == {work.node[task]}
         assert sorted(work.qp[waits]) == [0, 1]
         assert {int(w) // 8 for w in waits} == {task // 8 - 1}
+
+
+def test_a_round_begins_at_a_host_when_all_its_rings_are_through():
+    work, rounds = flows.ring([0, 2, 1, 3], 1000, (2, 1), 1, channels=3)
+    work.validate(4)
+    assert [len(ids) for ids in rounds] == [2 * 4 * 3, 4 * 3]
+    assert work.bytes == 3 * 4 * 1000
+    for task in rounds[1]:
+        (kernel,) = work.dependencies(int(task))
+        assert work.node[kernel] == work.node[task]
+        came = work.dependencies(int(kernel))
+        assert set(work.peer[came]) == {work.node[task]}
+        assert sorted(work.qp[came]) == [0, 1, 2]
 
 
 def test_all_to_all():
