@@ -20,7 +20,7 @@ __all__ = ["paper"]
 def paper(
     only: Annotated[str, typer.Option(help="Targets with commas between, as R2,R3; all by default.")] = "",
     quick: Annotated[
-        bool, typer.Option("--quick", help="Few seeds, small sizes: two minutes on two idle cores.")
+        bool, typer.Option("--quick", help="Few seeds, small sizes: two to three minutes on two idle cores.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     out: Annotated[str, typer.Option(help="Folder for the report, the curves and the figures.")] = "",
