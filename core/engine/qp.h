@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "base/trace.h"
 #include "engine/mr_table.h"
+#include "engine/plane_balance.h"
 #include "engine/probes.h"
 #include "engine/run.h"
 #include "engine/share.h"
@@ -153,6 +154,15 @@ class Qp final : private reliability::Placement {
   void emit_probe(Instant now, ev::PathId path, bool tail, base::MutByteView head, Transmit& out);
   std::optional<ev::PathId> tail_path(Instant now, uint32_t usable);
   uint8_t data_dscp(bool rtx) const;
+  // Where a packet that a queue refused is sent again: in the plane of that queue, or the others would carry
+  // its part. 0: anywhere.
+  [[nodiscard]] uint32_t repair_planes(const reliability::PlannedPacket& plan) const;
+  // Which of `usable` may take new data now, so that planes stay equal.
+  uint32_t level_planes(Instant now, uint32_t usable);
+  // What may leave now, and over which of `usable`.
+  std::optional<reliability::PlannedPacket> plan_data(Instant now, uint32_t usable, uint32_t& planes);
+  std::optional<ev::PathId> repair_path(Instant now, uint32_t planes, uint32_t usable,
+                                        std::optional<uint32_t> avoid);
   std::optional<ev::PathId> data_path(Instant now, uint32_t usable, int64_t bytes);
   void release_pins();
   void leave_share();
@@ -183,6 +193,7 @@ class Qp final : private reliability::Placement {
   Share* share_ = nullptr;
   IpAddr share_key_;                // the peer as it was when the share was joined
   int64_t shared_ = 0, grant_ = 0;  // our parts of share_->outstanding and ->granted
+  PlaneBalance balance_;
   bool trimming_ = false;
   uint8_t last_rx_port_ = 0;
   Instant tried_at_{-1};  // last transmit() that found nothing it could send

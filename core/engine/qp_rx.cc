@@ -253,7 +253,7 @@ Instant Qp::deadline() const {
   };
   at = std::min(
       {at, pending(req_->next_release()), pending(req_->next_probe_at()), pending(table_->next_probe_at())});
-  return std::min(at, pending(budget_retry_));
+  return std::min({at, pending(budget_retry_), pending(balance_.retry_at())});
 }
 
 void Qp::on_deadline(Instant now) {

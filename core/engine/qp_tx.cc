@@ -175,18 +175,63 @@ std::optional<ev::PathId> Qp::data_path(Instant now, uint32_t usable, int64_t no
   return path;
 }
 
+uint32_t Qp::repair_planes(const reliability::PlannedPacket& plan) const {
+  if (plan.repair_port == 0 || balance_.stuck(plan.repair_port) || !table_->equal_planes()) return 0;
+  return (1u << plan.repair_port) & usable_ports_ & table_->planes_in_use();
+}
+
+uint32_t Qp::level_planes(Instant now, uint32_t usable) {
+  if (!table_->equal_planes()) return usable;
+  balance_.count(usable_ports_ & table_->planes_in_use());
+  const uint32_t level = usable & ~balance_.too_far_ahead();
+  if (level != 0 || usable == 0 || !balance_.refused(now, balance_.last())) return level;
+  return usable;
+}
+
+std::optional<reliability::PlannedPacket> Qp::plan_data(Instant now, uint32_t usable, uint32_t& planes) {
+  balance_.writable(usable);
+  planes = usable;
+  const auto plan = req_->peek(now);
+  if (!plan) return plan;
+  if (!plan->rtx) {
+    planes = level_planes(now, usable);
+    return plan;
+  }
+  const uint32_t home = repair_planes(*plan);
+  if (home == 0) return plan;
+  planes = home & usable;
+  if (planes != 0 || usable == 0) return plan;
+  // No room there: new data may go first.
+  if (const auto fresh = req_->peek_new(now)) {
+    planes = level_planes(now, usable);
+    if (planes != 0) return fresh;
+  }
+  if (balance_.refused(now, home)) planes = usable;
+  return plan;
+}
+
+// The EV that refused it only where there is no other at all (5.4).
+std::optional<ev::PathId> Qp::repair_path(Instant now, uint32_t planes, uint32_t usable,
+                                          std::optional<uint32_t> avoid) {
+  const auto path = table_->choose(now, planes, avoid);
+  if (!path || path->tag != avoid || planes == usable) return path;
+  return table_->choose(now, usable, avoid);
+}
+
 TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Transmit& out) {
   if (!cc_->can_send()) return TxResult::nothing;
-  const auto plan = req_->peek(now);
+  const uint32_t usable = ports & usable_ports_;
+  uint32_t planes = 0;
+  const auto plan = plan_data(now, usable, planes);
   if (!plan) return TxResult::nothing;
   // A message of one packet waits for nobody.
   if (share_ != nullptr && !plan->rtx && plan->dmalen > pmtu_ && grant_ <= 0) {
     if (!share_->waiting.empty() || !share_->has_room()) return TxResult::no_room;
     begin_turn();
   }
-  const uint32_t usable = ports & usable_ports_;
   const int64_t full = int64_t{plan->length} + kRunOverhead;
-  const auto path = plan->rtx ? table_->choose(now, usable, plan->avoid_tag) : data_path(now, usable, full);
+  const auto path =
+      plan->rtx ? repair_path(now, planes, usable, plan->avoid_tag) : data_path(now, planes, full);
   if (!path) {
     if (usable == usable_ports_) end_turn();  // no socket is full: nothing leads there, and others may go
     return TxResult::no_port;
@@ -219,6 +264,7 @@ TxResult Qp::send_data(Instant now, uint32_t ports, base::MutByteView head, Tran
   out.psn = plan->psn.value;
   req_->commit(now, *plan, path->tag, path->port, nominal);
   table_->on_sent(now, path->tag);
+  if (!plan->rtx) balance_.sent(path->port, plan->length);
   cc_->on_send(now, nominal);
   if (share_ != nullptr && !plan->rtx) use_turn(nominal);
   return TxResult::sent;

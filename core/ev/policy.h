@@ -31,6 +31,16 @@ class SlotView {
   [[nodiscard]] virtual bool good(size_t slot) const = 0;  // GOOD
   [[nodiscard]] virtual bool skip(size_t slot) const = 0;  // SKIP
   virtual void clear_skip(size_t slot) = 0;                // SKIP -> GOOD: it has been passed once
+  // GOOD, but marked so much more than its siblings that it is not used in this turn.
+  [[nodiscard]] virtual bool held(size_t slot) const {
+    (void)slot;
+    return false;
+  }
+  // Its turn has come. True, and counted: it is passed over once more.
+  virtual bool pass_held(size_t slot) {
+    (void)slot;
+    return false;
+  }
   virtual void expect(size_t slot) const {
     (void)slot;
   }  // a hint: this slot is likely the next one asked for
@@ -45,6 +55,8 @@ class PathPolicy {
   // table then falls back).
   virtual std::optional<size_t> next(SlotView& slots, uint32_t ports, std::optional<uint32_t> avoid,
                                      base::Rng& rng) = 0;
+  // True: planes take turns, and the engine keeps the packets of new data equal among them.
+  [[nodiscard]] virtual bool equal_planes() const { return false; }
   enum class Signal : uint8_t { ok, ecn, trimmed, lost };
   virtual void feedback(size_t slot, Signal signal) {
     (void)slot;

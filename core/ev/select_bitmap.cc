@@ -30,7 +30,7 @@ class BitmapPolicy final : public PathPolicy {
 
   std::optional<size_t> next(SlotView& slots, uint32_t ports, std::optional<uint32_t> avoid,
                              base::Rng& rng) override {
-    Walk w{slots, ports, avoid, rng, std::nullopt};
+    Walk w{slots, ports, avoid, rng, std::nullopt, std::nullopt};
     for (size_t i = 0; i < rings_.size(); ++i) {
       const size_t at = (turn_ + i) % rings_.size();
       Ring& ring = rings_[at];
@@ -39,12 +39,15 @@ class BitmapPolicy final : public PathPolicy {
       auto slot = seek<Kind::good>(ring, w);
       if (!slot) slot = seek<Kind::passed>(ring, w);
       if (!slot) slot = seek<Kind::skip>(ring, w);
+      if (!slot) slot = seek<Kind::held>(ring, w);
       if (!slot) continue;
       turn_ = (at + 1) % rings_.size();
       return slot;
     }
     return avoid ? alone(slots, ports, *avoid) : std::nullopt;
   }
+
+  [[nodiscard]] bool equal_planes() const override { return !kFlat; }
 
  private:
   static constexpr uint8_t kNone = 0xFF;
@@ -59,8 +62,9 @@ class BitmapPolicy final : public PathPolicy {
     std::optional<uint32_t> avoid;
     base::Rng& rng;
     std::optional<size_t> passed;  // the SKIP this send was the turn of
+    std::optional<size_t> turn;    // whose turn it is now
   };
-  enum class Kind : uint8_t { good, passed, skip };
+  enum class Kind : uint8_t { good, passed, skip, held };
 
   static void shuffle(Ring& r, base::Rng& rng) {
     for (size_t i = r.slots.size(); i > 1; --i)
@@ -68,24 +72,34 @@ class BitmapPolicy final : public PathPolicy {
     r.at = 0;
   }
 
-  // A SKIP ends when it was passed once, at most one a send (D-25); by time only, all of an EV's load comes
-  // and goes together, and fully loaded planes lose a fifth of their rate to it (`softmrc paper --only R13`).
+  // Whose turn is passed over: a SKIP ends when it was passed once, at most one a send (D-25); by time only,
+  // all of an EV's load comes and goes together, and fully loaded planes lose a fifth of their rate to it
+  // (`softmrc paper --only R13`). One that is marked more than its siblings stays GOOD and waits for longer.
   static void pass_over(Ring& ring, Walk& w) {
-    const uint16_t slot = ring.slots[ring.at];
-    if (w.passed || !w.slots.skip(slot)) return;
-    if (kFlat && (w.ports & (1u << w.slots.path(slot).port)) == 0) return;
-    w.slots.clear_skip(slot);
-    w.passed = slot;
-    if (++ring.at == ring.slots.size()) shuffle(ring, w.rng);
+    for (size_t i = 0; i < ring.slots.size(); ++i) {
+      const uint16_t slot = ring.slots[ring.at];
+      if (kFlat && (w.ports & (1u << w.slots.path(slot).port)) == 0) return;
+      if (w.slots.skip(slot)) {
+        if (w.passed) return;
+        w.slots.clear_skip(slot);
+        w.passed = slot;
+      } else if (!w.slots.good(slot) || !w.slots.pass_held(slot)) {
+        w.turn = slot;
+        return;
+      }
+      if (++ring.at == ring.slots.size()) shuffle(ring, w.rng);
+    }
   }
 
   // The next GOOD slot of the plane whose turn it is; without one, the one just passed over, its next SKIP
-  // slot: planes stay equal (5.4).
+  // slot, then one that is held: planes stay equal (5.4).
   template <Kind kKind>
   static std::optional<size_t> seek(Ring& ring, const Walk& w) {
     if (kKind == Kind::passed && !w.passed) return std::nullopt;
     const auto fits = [&](uint16_t slot) {
       if (kKind == Kind::good && (!w.slots.good(slot) || slot == w.passed)) return false;
+      if (kKind == Kind::good && slot != w.turn && w.slots.held(slot)) return false;
+      if (kKind == Kind::held && !w.slots.good(slot)) return false;
       if (kKind == Kind::passed && slot != w.passed) return false;
       if (kKind == Kind::skip && !w.slots.skip(slot)) return false;
       if (kFlat && (w.ports & (1u << w.slots.path(slot).port)) == 0) return false;

@@ -41,6 +41,7 @@ EvTable::EvTable(std::vector<PathId> active, std::vector<PathId> backup, const T
       config.min_active != 0 ? config.min_active : std::max(static_cast<uint32_t>(active.size() / 4), 1u);
   m.index();
   m.policy->reset(m, m.rng);
+  m.equal_planes = m.policy->equal_planes() && !config.any_port_spares;
 }
 
 EvTable::~EvTable() = default;
@@ -90,6 +91,7 @@ void EvTable::Impl::mark_skip(base::Instant now, Entry& e) {
 }
 
 void EvTable::Impl::to_good(base::Instant now, Entry& e, bool as_skip) {
+  planes_changed = true;
   const bool change = !usable(e);
   e.state = State::good;
   e.reason = BadReason::none;
@@ -117,6 +119,7 @@ uint16_t EvTable::Impl::good_backup(uint8_t port) const {
 }
 
 bool EvTable::Impl::swap_out(Entry& e) {
+  planes_changed = true;
   if (e.slot == kNoSlot) return false;
   const uint16_t spare = good_backup(e.port);
   if (spare == kNoSlot) return false;
@@ -128,6 +131,7 @@ bool EvTable::Impl::swap_out(Entry& e) {
 }
 
 void EvTable::Impl::fill_hole(Entry& e) {
+  planes_changed = true;
   if (e.slot != kNoSlot) return;
   for (const uint16_t i : slots) {
     Entry& held = entries[i];
@@ -152,6 +156,8 @@ void EvTable::Impl::to_bad(base::Instant now, Entry& e, BadReason why, bool floo
   e.since = now;
   e.probing = false;
   e.successes = e.backoff = e.losses = 0;
+  e.marks = e.passed = 0;
+  planes_changed = true;
   schedule_first_probe(now, e);
   emit(now, e);
   if (why != BadReason::port) swap_out(e);  // a dead plane has no good spare either
@@ -167,6 +173,7 @@ std::optional<PathId> EvTable::choose(base::Instant now, uint32_t ports, std::op
   ports &= m.usable_ports;
   if (ports == 0) return std::nullopt;
   m.view_now = now;
+  if (m.planes_changed) m.tally();
   if (const auto slot = m.policy->next(m, ports, avoid, m.rng)) {
     Entry& e = m.entries[m.slots[*slot]];
     if (e.state == State::skip && m.skip_over(e)) e.state = State::good;
@@ -236,11 +243,13 @@ void EvTable::on_sent(base::Instant now, uint32_t tag) {
   (void)now;
   Impl& m = *impl_;
   if (m.entries[m.last_sent].tag != tag) {
-    const Entry* e = m.find_exact(tag);
-    if (e == nullptr) return;
-    m.last_sent = static_cast<uint16_t>(e - m.entries.data());
+    const Entry* found = m.find_exact(tag);
+    if (found == nullptr) return;
+    m.last_sent = static_cast<uint16_t>(found - m.entries.data());
   }
-  ++m.entries[m.last_sent].sent;
+  Entry& e = m.entries[m.last_sent];
+  ++e.sent;
+  if (e.marks != 0) m.count_unmarked(e);
 }
 
 bool EvTable::on_feedback(base::Instant now, uint32_t tag, PathFeedback m) {
@@ -254,7 +263,10 @@ bool EvTable::on_feedback(base::Instant now, uint32_t tag, PathFeedback m) {
     impl_->policy->feedback(e->slot,
                             m == PathFeedback::none ? PathPolicy::Signal::ok : PathPolicy::Signal::ecn);
   if (!impl_->usable(*e)) return true;  // late feedback on ASSUMED_BAD, or DENIED
-  if (m == PathFeedback::skip_once) impl_->mark_skip(now, *e);
+  if (m == PathFeedback::skip_once) {
+    impl_->mark_skip(now, *e);
+    impl_->count_mark(*e);
+  }
   if (m == PathFeedback::always_skip) impl_->to_bad(now, *e, BadReason::always_skip, false);
   return true;
 }
@@ -264,7 +276,9 @@ bool EvTable::on_trimmed(base::Instant now, uint32_t tag) {
   if (e == nullptr) return false;
   ++e->trimmed;
   if (e->slot != kNoSlot) impl_->policy->feedback(e->slot, PathPolicy::Signal::trimmed);
-  if (impl_->usable(*e)) impl_->mark_skip(now, *e);
+  if (!impl_->usable(*e)) return true;
+  impl_->mark_skip(now, *e);
+  if (impl_->config.ecn_steering) impl_->count_mark(*e);
   return true;
 }
 
@@ -273,6 +287,7 @@ void EvTable::on_delayed(base::Instant now, uint32_t tag) {
   if (e == nullptr || e->state != State::good || !impl_->config.ecn_steering) return;
   if (e->slot != kNoSlot) impl_->policy->feedback(e->slot, PathPolicy::Signal::ecn);
   impl_->mark_skip(now, *e);
+  impl_->count_mark(*e);
 }
 
 bool EvTable::on_loss(base::Instant now, uint32_t tag, BadReason why, base::Instant sent_at) {
@@ -342,6 +357,8 @@ bool EvTable::set_state(base::Instant now, uint32_t tag, State state) {
     e->reason = BadReason::controller;
     e->since = now;
     e->probing = false;
+    e->marks = e->passed = 0;
+    m.planes_changed = true;
     m.emit(now, *e);
     m.swap_out(*e);
     m.refresh_next_probe();
@@ -366,6 +383,7 @@ bool EvTable::replace(base::Instant now, uint32_t tag, PathId with) {
   e->slot = slot;
   e->since = now;
   m.index();
+  m.planes_changed = true;
   if ((m.usable_ports & (1u << e->port)) == 0) {
     m.to_bad(now, *e, BadReason::port, false);
   } else {
@@ -400,7 +418,8 @@ std::vector<EvTable::Row> EvTable::rows() const {
                       e.reason,
                       e.slot != kNoSlot,
                       e.since,
-                      {e.sent, e.ecn, e.trimmed, e.lost, e.probes, e.probe_acks}});
+                      {e.sent, e.ecn, e.trimmed, e.lost, e.probes, e.probe_acks},
+                      e.marks});
   };
   for (const uint16_t i : m.slots) add(m.entries[i]);
   for (const Entry& e : m.entries) {

@@ -106,6 +106,10 @@ class EvTable {
   [[nodiscard]] bool is_good(PathId path) const;  // this very path, active and GOOD
   [[nodiscard]] std::optional<State> state(uint32_t tag) const;
   [[nodiscard]] std::optional<uint8_t> port_of(uint32_t tag) const;
+  // Planes with an EV of the active set in GOOD or SKIP; bit N = port N.
+  [[nodiscard]] uint32_t planes_in_use();
+  // The same number of packets of new data goes over each of them (5.4).
+  [[nodiscard]] bool equal_planes() const;
   struct Row {
     PathId path;
     State state;
@@ -113,6 +117,7 @@ class EvTable {
     bool active;
     base::Instant since;
     EvCounters counters;
+    uint32_t marks = 0;  // how many of its packets were marked of late, in 1/2048
   };
   [[nodiscard]] std::vector<Row> rows() const;   // active first, then backup, stable order
   [[nodiscard]] uint32_t count(State s) const;   // over active + backup

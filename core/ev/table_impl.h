@@ -1,6 +1,8 @@
 // Entries and indices behind EvTable, shared by its files. Private to core/ev.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <vector>
 
 #include "ev/table.h"
@@ -8,6 +10,8 @@
 namespace mrc::ev {
 
 inline constexpr uint16_t kNoSlot = 0xFFFF;
+inline constexpr uint32_t kAllMarked = 2047, kMaxTurnsOver = 31;
+inline constexpr uint32_t kFewMarks = 64;  // 3 %: too few to tell EVs apart
 
 // One cache line: every packet reads the state of another EV and counts there.
 struct alignas(64) Entry {
@@ -21,6 +25,8 @@ struct alignas(64) Entry {
   uint8_t losses = 0;       // within bad_window
   uint8_t unanswered = 0;   // EV probes in a row
   uint16_t slot = kNoSlot;  // position in the active set; kNoSlot: backup
+  uint16_t marks : 11 = 0;  // how many of its packets were marked of late, in 1/2048
+  uint16_t passed : 5 = 0;  // turns passed over for that since its last packet
   base::Instant since{};    // last change between GOOD, ASSUMED_BAD and DENIED
   base::Instant timer{};    // SKIP: when it was set; ASSUMED_BAD: next probe
   uint64_t sent = 0;
@@ -41,6 +47,15 @@ struct EvTable::Impl final : SlotView {
   base::Instant next_probe = base::Instant::never();
   std::vector<StateEvent> events;
   uint64_t events_dropped = 0;
+  // Of each plane: the EVs of the active set in GOOD or SKIP, and the sum of their marks. Counted again when
+  // the set has changed.
+  struct Plane {
+    uint32_t usable = 0, marks = 0;
+  };
+  std::array<Plane, 32> planes{};
+  uint32_t planes_in_use = 0;
+  bool planes_changed = true;
+  bool equal_planes = false;
   base::Instant view_now{};  // time of the choose() under way
   uint16_t run_entry = 0;    // EV of the run under way
   uint32_t run_left = 0;     // its packets still to come
@@ -64,8 +79,27 @@ struct EvTable::Impl final : SlotView {
     return e.state == State::skip && !skip_over(e);
   }
   void clear_skip(size_t slot) override { entries[slots[slot]].state = State::good; }
+  [[nodiscard]] bool held(size_t slot) const override {
+    const Entry& e = entries[slots[slot]];
+    return e.marks > kFewMarks && e.passed < turns_over(e);
+  }
+  bool pass_held(size_t slot) override {
+    Entry& e = entries[slots[slot]];
+    if (e.marks <= kFewMarks) return false;
+    const bool over = e.passed < turns_over(e);
+    e.passed = over ? (e.passed + 1u) & kMaxTurnsOver : 0u;
+    return over;
+  }
   // D-25: a mark is stale after about one base RTT.
   [[nodiscard]] bool skip_over(const Entry& e) const { return view_now - e.timer >= config.base_rtt; }
+
+  // Marks (table_marks.cc): how many turns in a row an EV is passed over that is marked more than the others
+  // of its plane; 0 for those that are marked alike.
+  [[nodiscard]] uint32_t turns_over(const Entry& e) const;
+  void count_mark(Entry& e);
+  void count_unmarked(Entry& e);
+  void set_marks(Entry& e, uint32_t to);
+  void tally();
 
   // An EV of `port` may stand in for one of `of`.
   [[nodiscard]] bool fits(uint8_t port, uint8_t of) const { return port == of || config.any_port_spares; }
@@ -95,7 +129,7 @@ struct EvTable::Impl final : SlotView {
   [[nodiscard]] uint16_t good_backup(uint8_t port) const;
   void schedule_first_probe(base::Instant now, Entry& e);
   void refresh_next_probe();
-  [[nodiscard]] base::Duration probe_wait(uint8_t backoff) const;
+  [[nodiscard]] base::Duration probe_wait(const Entry& e) const;
 };
 
 }  // namespace mrc::ev

@@ -5,10 +5,14 @@
 
 namespace mrc::ev {
 
-base::Duration EvTable::Impl::probe_wait(uint8_t backoff) const {
+// EVs that died together would be probed together ever more rarely; the first that finds its path again wakes
+// the others. So each waits for its own part of a longer time, between half of it and all.
+base::Duration EvTable::Impl::probe_wait(const Entry& e) const {
   base::Duration wait = config.probe_interval;
-  for (uint8_t i = 0; i < backoff && wait < config.probe_backoff_cap; ++i) wait = wait * 2;
-  return std::min(wait, config.probe_backoff_cap);
+  for (uint8_t i = 0; i < e.backoff && wait < config.probe_backoff_cap; ++i) wait = wait * 2;
+  wait = std::min(wait, config.probe_backoff_cap);
+  const uint32_t part = e.backoff == 0 ? 0 : (e.tag * 0x9e3779b9U) >> 16;
+  return wait - wait * part / 0x20000;
 }
 
 void EvTable::Impl::schedule_first_probe(base::Instant now, Entry& e) {
@@ -66,7 +70,7 @@ void EvTable::on_probe_ack(base::Instant now, uint32_t tag, PathFeedback m) {
   if ((t.usable_ports & (1u << e->port)) == 0) return;  // a late answer; the port has gone down since
   if (m == PathFeedback::always_skip) {
     e->successes = 0;
-    e->timer = now + t.probe_wait(e->backoff);
+    e->timer = now + t.probe_wait(*e);
     if (e->backoff < 63) ++e->backoff;
   } else if (++e->successes >= t.config.probe_successes) {
     t.to_good(now, *e, m == PathFeedback::skip_once);
@@ -103,7 +107,7 @@ void EvTable::on_probe_lost(base::Instant now, uint32_t tag) {
   if (e == nullptr || e->state != State::assumed_bad) return;
   e->probing = false;
   e->successes = 0;
-  e->timer = now + t.probe_wait(e->backoff);
+  e->timer = now + t.probe_wait(*e);
   if (e->backoff < 63) ++e->backoff;
   t.refresh_next_probe();
 }

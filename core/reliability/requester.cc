@@ -20,6 +20,7 @@ LossConfig loss_config(const RequesterConfig& c) {
 AckTimerConfig timer_config(const RequesterConfig& c) {
   return AckTimerConfig{c.timeout, c.linear_cnt, c.exp_cnt, c.min_ack_timeout, c.hold_time, c.hold_retry_cap};
 }
+bool refused_by_queue(RtxCause c) { return c == RtxCause::trimmed || c == RtxCause::lasthop; }
 int64_t clamp_mpr(uint32_t psns) { return std::clamp<int64_t>(psns, 1, SentWindow::kMaxPsns); }
 
 }  // namespace
@@ -92,9 +93,15 @@ std::optional<PlannedPacket> Requester::Impl::peek(Instant now) {
     msgs.plan_again(lost, r.msn, p);
     p.rtx = true;
     p.avoid_tag = r.tag;
+    if (refused_by_queue(r.cause)) p.repair_port = r.port;
     p.last_before_idle = last_before_idle(p, false);
     return p;
   }
+  return peek_new(now);
+}
+
+std::optional<PlannedPacket> Requester::Impl::peek_new(Instant now) {
+  if (dead) return std::nullopt;
   if (!may_send_new()) {
     const Message* m = msgs.sending();
     if (m != nullptr && !blocked_counted) {
@@ -192,6 +199,7 @@ base::Errno Requester::post(const WorkRequest& wr) {
 }
 void Requester::set_timing(const Timing& t) { impl_->timing = t; }
 std::optional<PlannedPacket> Requester::peek(Instant now) const { return impl_->peek(now); }
+std::optional<PlannedPacket> Requester::peek_new(Instant now) const { return impl_->peek_new(now); }
 void Requester::commit(Instant now, const PlannedPacket& p, uint32_t tag, uint8_t port, int64_t nominal) {
   impl_->commit(now, p, tag, port, nominal);
 }

@@ -88,6 +88,7 @@ struct PlannedPacket {
   bool last_of_message = false;
   bool last_before_idle = false;      // nothing more to send, or the PSN window closes after it
   std::optional<uint32_t> avoid_tag;  // EV of the lost or refused transmission
+  uint8_t repair_port = 0;  // a queue of this plane trimmed it, which is where it is sent again; 0: anywhere
 };
 
 // What cc and the RTT estimator say; used by loss inference. Set before each on_* call.
@@ -164,6 +165,8 @@ class Requester {
 
   // Next packet: oldest queued retransmission first, else new data if PSN and WIMM windows allow.
   [[nodiscard]] std::optional<PlannedPacket> peek(Instant now) const;
+  // The same, of new data alone: while what is to be resent cannot leave.
+  [[nodiscard]] std::optional<PlannedPacket> peek_new(Instant now) const;
   // It was handed to the network on `tag`/`port`, `nominal` bytes large.
   void commit(Instant now, const PlannedPacket& p, uint32_t tag, uint8_t port, int64_t nominal);
   // The transmission committed last on `tag` left only now.

@@ -23,6 +23,7 @@ struct Requester::Impl {
   [[nodiscard]] bool may_send_new() const;
   [[nodiscard]] bool last_before_idle(const PlannedPacket& p, bool is_new) const;
   std::optional<PlannedPacket> peek(Instant now);
+  std::optional<PlannedPacket> peek_new(Instant now);
   std::optional<PlannedPacket> plan_solicit() const;
   void commit(Instant now, const PlannedPacket& p, uint32_t tag, uint8_t port, int64_t nominal);
   void count_resend(RtxCause cause);

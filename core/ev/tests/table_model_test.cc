@@ -24,7 +24,7 @@ struct Ev {
 };
 
 constexpr uint32_t kPlanes = 3, kActive = 4, kSpare = 2, kFloor = 5;
-constexpr uint32_t kAllPorts = 0b1110;
+constexpr uint32_t kAllPorts = 0b1110, kFewMarks = 64;  // of 2048
 
 class Model {
  public:
@@ -211,20 +211,24 @@ class Model {
   }
   void unanswered(uint32_t tag) {
     Ev& e = evs_[tag];
-    fail(e);
+    fail(tag);
     table_.on_probe_lost(now_, tag);
   }
-  void fail(Ev& e) {
+  void fail(uint32_t tag) {
+    Ev& e = evs_[tag];
     e.probing = false;
     e.successes = 0;
-    e.probe_at =
-        now_ + std::min(Duration::millis(int64_t{1} << std::min(e.failures, 20)), Duration::seconds(1));
+    const Duration most =
+        std::min(Duration::millis(int64_t{1} << std::min(e.failures, 20)), Duration::seconds(1));
+    // From the second failure on its own part of it, half at least.
+    const int64_t part = e.failures == 0 ? 0 : (tag * 0x9e3779b9U) >> 16;
+    e.probe_at = now_ + Duration{most.ns - most.ns * part / 0x20000};
     ++e.failures;
   }
   void answered(uint32_t tag, PathFeedback m) {
     Ev& e = evs_[tag];
     if (m == PathFeedback::always_skip) {
-      fail(e);
+      fail(tag);
     } else if (++e.successes == 3) {
       good(e);
       if (m == PathFeedback::skip_once) mark(e);
@@ -256,11 +260,15 @@ class Model {
                     [&](const auto& e) { return usable(e.second) && up(e.second); });
     bool any_left = false;
     std::map<uint8_t, bool> plane, plane_fresh;  // what the rotation has there
+    std::map<uint8_t, bool> plane_calm;          // fresh, and not so often marked that it may wait for longer
+    std::map<uint32_t, uint32_t> marks;
+    for (const EvTable::Row& r : table_.rows()) marks[r.path.tag] = r.marks;
     for (const auto& [tag, e] : evs_) {
       any_left = any_left || (open(e) && (usable(e) || (!waits && e.state != State::denied)));
       if (!candidate(tag, e)) continue;
       plane[e.port] = true;
       plane_fresh[e.port] = plane_fresh[e.port] || fresh(e);
+      plane_calm[e.port] = plane_calm[e.port] || (fresh(e) && marks[tag] <= kFewMarks);
     }
     CHECK_EQ(got.has_value(), any_left);
     if (got) {
@@ -277,7 +285,8 @@ class Model {
           CHECK_EQ(e.port, due);
         }
         last_plane_ = e.port;
-        CHECK_EQ(fresh(e), plane_fresh[e.port]);  // a marked one only where there is nothing else
+        CHECK(!fresh(e) || plane_fresh[e.port]);
+        CHECK(fresh(e) || !plane_calm[e.port]);  // a marked one only where there is nothing else
       }
     }
     int passed = 0;

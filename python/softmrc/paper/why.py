@@ -40,11 +40,6 @@ WHY: dict[str, str] = {
         "anything at 0.1 %"
     ),
     "R11": ("short runs: one all-to-all of at most 1 GB, started by all at once"),
-    "R12": (
-        "an EV's SKIP ends when it was passed over once (reference 5.4), so of two EVs a marked one still "
-        "gets every third packet and load moves by 2/3 at most; ending it by time alone moves 85 %, but costs"
-        " a fully loaded fabric a fifth of its rate"
-    ),
     "R13": (
         "at 100 Gb/s marking begins at 8 packets, less than the queues of a random walk over four full "
         "links. With three of four links dead most SACKs are lost, too, until the receiver has tried its "
@@ -62,11 +57,6 @@ WHY: dict[str, str] = {
     "R18": (
         "the bounces last as long as a few steps here, so one step that waits for a loss timer weighs more "
         "than in the paper's 30 s samples"
-    ),
-    "R21": (
-        "planes get equal packets, but what is trimmed on the short plane is repaired over the others, and "
-        "NSCC, one window for all planes, hears of it in one SACK of eight: it does not come down to what the"
-        " short plane carries. A flow on that plane alone is starved in the same way"
     ),
     "R23": (
         "a few packets that only waited in a full last-hop queue, or whose NACK came late, are inferred "

@@ -1,0 +1,165 @@
+// New data stays level over planes, repairs stay in theirs, and no dead line is waited for.
+#include "engine/plane_balance.h"
+
+#include <map>
+
+#include "engine/tests/solo.h"
+
+using namespace mrc::engine;           // NOLINT(google-build-using-namespace)
+using namespace mrc::engine::testing;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+constexpr uint32_t kPlane1 = 1u << 1, kPlane2 = 1u << 2, kBoth = kPlane1 | kPlane2;
+constexpr uint32_t kMax = PlaneBalance::kMaxAhead;
+
+}  // namespace
+
+TEST_CASE("a plane may be so far ahead of the slowest and no further") {
+  PlaneBalance b;
+  b.count(kBoth | 1u << 3);
+  for (uint32_t sent = 0; sent < kMax; sent += kMax / 4) {
+    CHECK_EQ(b.too_far_ahead(), 0u);
+    b.sent(1, kMax / 4);
+    b.sent(3, kMax / 8);
+  }
+  CHECK_EQ(b.too_far_ahead(), kPlane1);
+  CHECK_EQ(b.last(), kPlane2);
+  b.sent(2, kMax / 4);
+  CHECK_EQ(b.too_far_ahead(), 0u);
+  b.sent(2, kMax);
+  CHECK_EQ(b.last(), 1u << 3);
+  CHECK_EQ(b.too_far_ahead(), 0u);  // all are ahead of plane 3 by less
+}
+
+TEST_CASE("planes that come or go start level") {
+  PlaneBalance b;
+  b.count(kPlane1);
+  b.sent(1, 10 * kMax);
+  CHECK_EQ(b.too_far_ahead(), 0u);  // of nobody
+  b.count(kBoth);
+  b.sent(1, kMax);
+  CHECK_EQ(b.too_far_ahead(), kPlane1);
+  b.count(kPlane1);
+  CHECK_EQ(b.too_far_ahead(), 0u);
+}
+
+TEST_CASE("a line that takes nothing is left alone after a while, until it does") {
+  PlaneBalance b;
+  b.count(kBoth);
+  const auto at = [](int64_t us) { return Instant{us * 1000}; };
+  CHECK(!b.refused(at(0), kPlane2));
+  CHECK_EQ(b.retry_at().ns, PlaneBalance::kPatience.ns);
+  b.writable(kBoth);  // it took something in between
+  CHECK(b.retry_at().is_never());
+  CHECK(!b.refused(at(30'000), kPlane2));
+  CHECK(!b.refused(at(49'000), kPlane2));
+  CHECK(b.refused(at(50'000), kPlane2));
+  CHECK(b.stuck(2));
+  b.count(kBoth);
+  b.sent(1, 10 * kMax);
+  CHECK_EQ(b.too_far_ahead(), 0u);
+  b.writable(kPlane2);
+  CHECK(!b.stuck(2));
+  b.count(kBoth);
+  b.sent(1, kMax);
+  CHECK_EQ(b.too_far_ahead(), kPlane1);
+}
+
+TEST_CASE("a line that is full holds the other planes back, not for ever") {
+  Solo s;
+  const uint32_t qpn = s.open(2);
+  s.post(qpn, 1 << 20);
+  uint64_t bytes = 0;
+  for (const Transmit& t : s.drain(SIZE_MAX, kPlane1)) bytes += t.payload_len;
+  CHECK_EQ(bytes, uint64_t{kMax});
+  CHECK_EQ(s.ep.poll_timeout().ns, PlaneBalance::kPatience.ns);
+  std::map<uint8_t, uint64_t> each;
+  for (const Transmit& t : s.drain(400)) each[t.meta.port] += t.payload_len;
+  CHECK_EQ(each[2] - each[1], uint64_t{kMax});  // what it missed comes first
+  REQUIRE(s.drain(SIZE_MAX, kPlane1).size() > 0);
+  s.now = s.ep.poll_timeout();
+  s.ep.handle_timeout(s.now);
+  CHECK(s.drain(SIZE_MAX, kPlane1).size() > 0);
+}
+
+namespace {
+
+// The peer's word that a queue on its way trimmed packet `t`.
+void refuse(Solo& s, uint32_t qpn, const Transmit& t, mrc::wire::NackReason why) {
+  namespace wire = mrc::wire;
+  wire::Packet p;
+  p.bth.opcode = static_cast<uint8_t>(wire::Opcode::nack);
+  p.bth.dqp = qpn;
+  p.bth.psn = p.neth.nack_psn = t.psn;
+  p.neth.nack_reason = static_cast<uint8_t>(why);
+  p.neth.entropy = t.tag;
+  std::array<uint8_t, wire::kMaxHeaderBytes + 4> bytes{};
+  const size_t n = wire::emit_headers(p, bytes.data());
+  wire::DatagramMeta m;
+  m.src = v6(2, 1);
+  m.dst = v6(1, 1);
+  m.port = 1;
+  m.icrc_verified = true;
+  s.ep.handle_datagram(s.now, m, mrc::base::ByteView(bytes.data(), n + 4));
+}
+
+}  // namespace
+
+TEST_CASE("what a queue trimmed is sent again in its plane, on another EV") {
+  for (const auto why : {mrc::wire::NackReason::trimmed, mrc::wire::NackReason::trimmed_lasthop}) {
+    Solo s({}, 4);
+    const uint32_t qpn = s.open(2);
+    s.post(qpn, 64 * 1024);
+    const auto sent = s.drain();
+    REQUIRE(sent.size() == 64);
+    for (const Transmit& t : sent) refuse(s, qpn, t, why);
+    const auto again = s.drain();
+    REQUIRE(again.size() == sent.size());
+    for (size_t i = 0; i < sent.size(); ++i) {
+      CHECK(again[i].rtx);
+      CHECK_EQ(again[i].psn, sent[i].psn);
+      CHECK_EQ(again[i].meta.port, sent[i].meta.port);
+      CHECK(again[i].tag != sent[i].tag);
+    }
+  }
+}
+
+TEST_CASE("while the plane of a repair has no room, new data goes first; a dead line is not waited for") {
+  Solo s;
+  const uint32_t qpn = s.open(2);
+  s.post(qpn, 1 << 20);
+  const auto sent = s.drain(8);
+  const Transmit& trimmed = sent[0];
+  const uint32_t home = 1u << trimmed.meta.port;
+  refuse(s, qpn, trimmed, mrc::wire::NackReason::trimmed);
+  for (const Transmit& t : s.drain(8, kBoth & ~home)) CHECK(!t.rtx);
+  const auto first = s.next();
+  REQUIRE(first.has_value());
+  CHECK(first->rtx);
+  CHECK_EQ(first->meta.port, trimmed.meta.port);
+  refuse(s, qpn, *first, mrc::wire::NackReason::trimmed);
+  for (const Transmit& t : s.drain(SIZE_MAX, kBoth & ~home)) CHECK(!t.rtx);
+  s.now = s.now + PlaneBalance::kPatience;
+  s.ep.handle_timeout(s.now);
+  const auto elsewhere = s.next(kBoth & ~home);
+  REQUIRE(elsewhere.has_value());
+  CHECK_EQ(elsewhere->psn, trimmed.psn);
+  CHECK(elsewhere->rtx);
+}
+
+TEST_CASE("a receiver's own refusals are repaired anywhere") {
+  Solo s({}, 4);
+  const uint32_t qpn = s.open(2);
+  s.post(qpn, 64 * 1024);
+  const auto sent = s.drain();
+  for (const Transmit& t : sent) refuse(s, qpn, t, mrc::wire::NackReason::no_pkt_buffer);
+  s.now = s.now + Duration::millis(100);
+  s.ep.handle_timeout(s.now);
+  std::map<uint8_t, int> moved;
+  for (const Transmit& t : s.drain())
+    if (t.rtx) moved[t.meta.port] += t.meta.port != sent[t.psn - sent[0].psn].meta.port ? 1 : 0;
+  int all = 0;
+  for (const auto& [port, n] : moved) all += n;
+  CHECK(all > 0);
+}
