@@ -210,7 +210,6 @@ class Model {
     compare();
   }
   void unanswered(uint32_t tag) {
-    Ev& e = evs_[tag];
     fail(tag);
     table_.on_probe_lost(now_, tag);
   }
