@@ -48,9 +48,16 @@ class Backlog {
     sent_since_ = waiting > 0;
     held_ = room() == 0;
   }
-  // So many bytes were handed down, and so many wait now.
-  void after_send(base::Instant now, int64_t sent, int64_t waiting) {
-    handed_ = waiting_ + sent;
+  // So many bytes were handed down. True: the kernel should be asked what waits now, and after_send() be
+  // told. What any link takes is not worth a question.
+  [[nodiscard]] bool note_sent(int64_t sent) {
+    unasked_ += sent;
+    return waiting_ > 0 || unasked_ >= kMinBytes;
+  }
+  // So many bytes wait now.
+  void after_send(base::Instant now, int64_t waiting) {
+    handed_ = waiting_ + unasked_;
+    unasked_ = 0;
     waiting_ = told_ = waiting;
     told_at_ = now;
     sent_since_ = true;
@@ -88,8 +95,9 @@ class Backlog {
 
   int64_t target_ns_ = kTargetNs;
   int64_t waiting_ = 0, told_ = 0, rate_ = 0;
-  int64_t handed_ = 0;  // what waited when the last bytes had been handed down, had none left meanwhile
-  int64_t left_ = 0;    // bytes that left while the queue had some, and for how long it was watched
+  int64_t unasked_ = 0;  // bytes handed down since the kernel was asked
+  int64_t handed_ = 0;   // what waited when the last bytes had been handed down, had none left meanwhile
+  int64_t left_ = 0;     // bytes that left while the queue had some, and for how long it was watched
   base::Duration span_{};
   base::Instant told_at_{};
   bool sent_since_ = false, held_ = false;  // held_: it was told to come back

@@ -195,14 +195,16 @@ void Driver::progress(base::Duration max_wait) {
   if (m.config.progress != Progress::caller) throw std::logic_error("this driver has a thread of its own");
   if (m.stop.load()) return;
   Instant until = m.guarded_turn();
-  if (m.received || until <= monotonic_now()) {  // the caller may have something to do about it
+  const Instant now = monotonic_now();
+  if (m.received || until <= now) {  // the caller may have something to do about it
     m.sleeping = false;
     return;
   }
-  if (max_wait.ns >= 0) until = std::min(until, monotonic_now() + max_wait);
-  m.wait(until, Impl::kGapsPerSpin);
+  if (max_wait.ns >= 0) until = std::min(until, now + max_wait);
+  m.wait(now, until, Impl::kGapsPerSpin);
   // Answers leave in the next turn, together with what the caller sends because of what it gets to see now.
-  m.read_planes();
+  const std::lock_guard loop(m.loop);
+  if (!m.stop.load()) m.read_planes();
 }
 
 // The descriptor is written when notices came since it was last announced; the application fetches them

@@ -45,16 +45,18 @@ struct Driver::Impl {
   // Receives, serves timers, transmits: one bounded batch of each. Until when there is nothing to do then.
   base::Instant turn();
   base::Instant next_wakeup();
-  bool timer_due();
   // Sleeps in the kernel, after looking again for a while when the gaps are shorter than `spin` / `gaps`.
-  void wait(base::Instant until, int64_t gaps);
+  void wait(base::Instant now, base::Instant until, int64_t gaps);
   using Ready = std::array<epoll_event, engine::kMaxPorts + 2>;
-  void absorb(const Ready& ready, int n);                     // what epoll_wait returned
-  void look_now();                                            // at all descriptors
-  bool read_planes();                                         // true when there may be more
-  void ingest(engine::Datagram& r, base::Instant now);        // locked
-  bool deliver_held(base::Instant now);                       // locked; true when more is due
-  bool transmit(base::Instant now);                           // locked; true when there may be more
+  void absorb(const Ready& ready, int n);               // what epoll_wait returned
+  void look_now();                                      // at all descriptors
+  bool look_by_reading();                               // true when there is something for read_planes()
+  void fetch(size_t i, size_t most);                    // one read of a plane into `batch`
+  bool read_planes();                                   // true when there may be more
+  void hand_over(size_t i, uint64_t dropped);           // what was fetched, to the engine
+  void ingest(engine::Datagram& r, base::Instant now);  // locked
+  bool deliver_held(base::Instant now);                 // locked; true when more is due
+  bool transmit(base::Instant now);                     // locked; true when there may be more
   bool impair_outgoing(base::Instant now, TxBatch::Slot& s);  // locked; true when the packet is dealt with
   uint32_t hold_back(base::Instant now);  // locked: ports whose links have enough to do; sets held_until
   void note_data(base::Instant now, const engine::Transmit& t);  // locked
@@ -83,6 +85,9 @@ struct Driver::Impl {
   // not for another one's wake-up.
   static constexpr int64_t kGapsPerSpin = 8, kGapsOfHelper = 1;
   static constexpr base::Duration kBlockedRetry = base::Duration::micros(500);
+  static constexpr uint64_t kLooksAnEpoll = 32;  // while looks are reads: one at everything else
+  static constexpr size_t kSingles = 4, kShort = 1024;
+  static constexpr size_t kNoPlane = SIZE_MAX;
 
   const uint32_t generation = fork_generation();
   DriverConfig config;
@@ -129,6 +134,15 @@ struct Driver::Impl {
   base::Duration usual_gap{};  // smoothed: how long there was nothing to do
   RxBatch rx;
   std::vector<engine::Datagram> batch;
+  // What `batch` holds: of which plane, from how many messages of the kernel.
+  struct Fetched {
+    size_t plane = kNoPlane, messages = 0;
+    uint64_t dropped = 0;
+  };
+  Fetched fetched;
+  size_t fetched_at_once = 0;   // looks in a row that found something
+  bool last_was_short = false;  // the datagram read last
+  bool sent_little = false;     // by the last turn that sent
   TxBatch tx;
   std::vector<uint8_t> fill;  // percent, by plane
   uint8_t told_pressure = 0;

@@ -1,8 +1,6 @@
-// The I/O thread: receive, time, transmit, sleep. One bounded batch a turn under the lock, so that callers
-// get in.
-#include <sys/epoll.h>
+// The turns of the loop: receive, time, transmit. One bounded batch a turn under the lock, so that callers
+// get in. How it waits between them: wait.cc.
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include <algorithm>
 #include <array>
@@ -10,35 +8,18 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <numeric>
 
 #include "impair/trim.h"
 #include "net/driver_impl.h"
 
 namespace mrc::net {
 
-using base::Duration;
 using base::Instant;
 
 namespace {
 
 constexpr size_t kUdpIpBytes = 48;  // what a rate-limited link carries besides the UDP payload
-
-// Nanosecond timeouts where the kernel has them (5.11), rounded up to milliseconds where it has not.
-int epoll_until(int epoll, std::span<epoll_event> ready, Instant until) {
-  const int64_t left = until.is_never() ? -1 : std::max<int64_t>((until - monotonic_now()).ns, 0);
-#ifdef SYS_epoll_pwait2
-  static std::atomic<bool> missing{false};
-  if (!missing.load(std::memory_order_relaxed)) {
-    const timespec t{static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
-    const long n = syscall(SYS_epoll_pwait2, epoll, ready.data(), static_cast<int>(ready.size()),
-                           left < 0 ? nullptr : &t, nullptr, 0);
-    if (n >= 0 || (errno != ENOSYS && errno != EPERM)) return static_cast<int>(n);
-    missing = true;
-  }
-#endif
-  const auto ms = left < 0 ? -1 : static_cast<int>(std::min<int64_t>((left + 999'999) / 1'000'000, 60'000));
-  return epoll_wait(epoll, ready.data(), static_cast<int>(ready.size()), ms);
-}
 
 }  // namespace
 
@@ -52,7 +33,8 @@ void Driver::Impl::run() {
         baton.stand_by(stop);
         continue;
       }
-      wait(guarded_turn(), kGapsPerSpin);
+      const Instant until = guarded_turn();
+      wait(monotonic_now(), until, kGapsPerSpin);
     }
   } catch (const std::exception& e) {
     die(std::string("the I/O thread ended: ") + e.what());
@@ -70,8 +52,10 @@ bool Driver::Impl::help(const std::function<bool()>& done, Instant deadline) {
   try {
     while (!stop.load()) {
       const Instant until = guarded_turn();
-      if (done() || monotonic_now() >= deadline) break;
-      wait(std::min(until, deadline), kGapsOfHelper);
+      if (done()) break;
+      const Instant now = monotonic_now();
+      if (now >= deadline) break;
+      wait(now, std::min(until, deadline), kGapsOfHelper);
     }
   } catch (const std::exception& e) {
     die(std::string("a thread that ran the loop failed: ") + e.what());
@@ -85,14 +69,18 @@ bool Driver::Impl::help(const std::function<bool()>& done, Instant deadline) {
 Instant Driver::Impl::turn() {
   received = false;
   bool more = read_planes();
-  for (int i = 0; i < kDrains && timer_due(); ++i) {
+  std::unique_lock lock(mutex);
+  Instant now = monotonic_now();
+  for (int i = 0; i < kDrains && endpoint.poll_timeout() <= now; ++i) {
     // Before time runs out on anything: what arrived while we were not running is an answer, too.
+    lock.unlock();
     look_now();
-    if (readable == 0) break;
-    more = read_planes();
+    const bool any = readable != 0;
+    if (any) more = read_planes();
+    lock.lock();
+    now = monotonic_now();
+    if (!any) break;
   }
-  const std::lock_guard lock(mutex);
-  const Instant now = monotonic_now();
   stats.wakeups = wakeups;
   more |= deliver_held(now);
   if (endpoint.poll_timeout() <= now) endpoint.handle_timeout(now);
@@ -109,70 +97,8 @@ Instant Driver::Impl::turn() {
   return next_wakeup();
 }
 
-bool Driver::Impl::timer_due() {
-  const std::lock_guard lock(mutex);
-  return endpoint.poll_timeout() <= monotonic_now();
-}
-
 Instant Driver::Impl::next_wakeup() {
   return std::min({endpoint.poll_timeout(), held.next(), blocked_until, held_until});
-}
-
-void Driver::Impl::wait(Instant until, int64_t gaps) {
-  const Instant began = monotonic_now();
-  Instant spin_until{};
-  {
-    const std::lock_guard lock(loop);
-    // Looking again for a moment is cheaper than being woken, while packets follow each other that closely.
-    if (usual_gap * gaps <= config.spin) spin_until = busy_until;
-  }
-  Instant now = began;
-  Ready ready;
-  int n = 0;
-  uint64_t looks = 0;
-  // Looked at first: the turn before may have taken the wake-up of close() with it.
-  while (!stop.load() && n == 0) {
-    n = epoll_until(epoll.get(), ready, until <= now || now < spin_until ? now : until);
-    now = monotonic_now();
-    ++looks;
-    if (now >= until) break;
-  }
-  const int error = n < 0 ? errno : 0;
-  sleeping.store(false);
-  {
-    const std::lock_guard lock(loop);
-    wakeups += looks;
-    if (until > began) {
-      const Duration gap = std::min(now - began, config.spin * 4);
-      usual_gap = usual_gap + (gap - usual_gap) / 8;
-    }
-    absorb(ready, n);
-  }
-  if (error != 0 && error != EINTR) return die(std::string("epoll: ") + std::strerror(error));
-}
-
-void Driver::Impl::look_now() {
-  Ready ready;
-  const int n = epoll_until(epoll.get(), ready, Instant{});
-  ++wakeups;
-  absorb(ready, n);
-}
-
-void Driver::Impl::absorb(const Ready& ready, int n) {
-  for (int i = 0; i < n; ++i) {
-    const uint32_t tag = ready[static_cast<size_t>(i)].data.u32;
-    if (tag < planes.size()) {
-      readable |= 1u << tag;
-    } else if (tag == UINT32_MAX) {
-      uint64_t count = 0;
-      [[maybe_unused]] const ssize_t got = ::read(wake_fd.get(), &count, sizeof count);
-      // The end is meant for every thread that sleeps here, the I/O thread and a helper.
-      if (stop.load()) wake();
-    } else if (links.drain()) {
-      const std::lock_guard lock(mutex);
-      check_links(monotonic_now());
-    }
-  }
 }
 
 void Driver::Impl::die(const std::string& what) {
@@ -198,35 +124,40 @@ bool Driver::Impl::read_planes() {
   bool any = false;
   for (uint32_t left = readable; left != 0; left &= left - 1) {
     const auto i = static_cast<size_t>(std::countr_zero(left));
-    batch.clear();
-    uint64_t dropped = 0;
-    // Less than a whole batch: the queue is empty now. The kernel's own count lags behind.
-    const bool more = planes[i].receive(rx, batch, dropped);
+    if (fetched.plane != i) fetch(i, RxBatch::kMessages);
+    // A whole batch: there may be more. Less, and the queue is empty now. The kernel's own count lags behind.
+    const bool more = fetched.messages == RxBatch::kMessages;
+    const uint64_t dropped = fetched.dropped;
+    fetched.plane = kNoPlane;
     if (!more) readable &= ~(1u << i);
     fill[i] = more ? planes[i].occupancy() : uint8_t{0};
     if (dropped > 0) fill[i] = 100;
     any |= !batch.empty();
-    const std::lock_guard lock(mutex);
-    stats.local_rx_drops += dropped;
-    stats.rx_datagrams += batch.size();
-    const uint8_t fullest = *std::max_element(fill.begin(), fill.end());
-    if (fullest != told_pressure) endpoint.set_receive_pressure(fullest);
-    told_pressure = fullest;
-    const Instant now = monotonic_now();
-    if (planes[i].gateway()) follow_gateway(i, now);
-    for (engine::Datagram& d : batch) {
-      d.meta.port = static_cast<uint8_t>(i + 1);
-      stats.rx_bytes += d.bytes.size();
-    }
-    if (line.empty()) {
-      endpoint.handle_datagrams(now, batch);
-    } else {
-      for (engine::Datagram& d : batch) ingest(d, now);
-    }
+    hand_over(i, dropped);
   }
   received |= any;
-  if (any) busy_until = monotonic_now() + config.spin;
   return readable != 0;
+}
+
+void Driver::Impl::hand_over(size_t i, uint64_t dropped) {
+  const std::lock_guard lock(mutex);
+  stats.local_rx_drops += dropped;
+  stats.rx_datagrams += batch.size();
+  const uint8_t fullest = *std::max_element(fill.begin(), fill.end());
+  if (fullest != told_pressure) endpoint.set_receive_pressure(fullest);
+  told_pressure = fullest;
+  const Instant now = monotonic_now();
+  if (!batch.empty()) busy_until = now + config.spin;
+  if (planes[i].gateway()) follow_gateway(i, now);
+  for (engine::Datagram& d : batch) {
+    d.meta.port = static_cast<uint8_t>(i + 1);
+    stats.rx_bytes += d.bytes.size();
+  }
+  if (line.empty()) {
+    endpoint.handle_datagrams(now, batch);
+  } else {
+    for (engine::Datagram& d : batch) ingest(d, now);
+  }
 }
 
 void Driver::Impl::ingest(engine::Datagram& r, Instant now) {
@@ -353,9 +284,10 @@ bool Driver::Impl::transmit(Instant now) {
   }
   more |= (full & ~held_back) != 0;
   tx.send();
+  if (tx.size() > 0) sent_little = std::accumulate(filled.begin(), filled.end(), size_t{0}) <= kShort;
   for (size_t i = 0; i < planes.size(); ++i) {
-    if (filled[i + 1] > 0)
-      backlogs[i].after_send(now, static_cast<int64_t>(filled[i + 1]), planes[i].waiting());
+    if (filled[i + 1] > 0 && backlogs[i].note_sent(static_cast<int64_t>(filled[i + 1])))
+      backlogs[i].after_send(now, planes[i].waiting());
   }
   for (TxBatch::Slot& s : tx.slots()) {
     if (outcome_of(s.error) == SendOutcome::would_block) {

@@ -1,5 +1,5 @@
-// Room for what one recvmmsg brings, shared by the planes of a driver: buffers that hold a whole run of
-// datagrams as UDP_GRO delivers it.
+// Reading of messages, and room for what one call brings, shared by the planes of a driver: buffers that hold
+// a whole run of datagrams as UDP_GRO delivers it.
 #pragma once
 
 #include <sys/socket.h>
@@ -18,9 +18,9 @@ class RxBatch {
   static constexpr size_t kControl = 256;
 
   RxBatch();
-  // Ready for the next recvmmsg.
-  void rewind();
-  [[nodiscard]] mmsghdr* messages() { return messages_.data(); }
+  // Reads what waits at `fd`, `most` messages at the most (1 to kMessages), without waiting. EAGAIN is the
+  // usual end; an ICMP error of one peer is cleared by having been read.
+  size_t fill(int fd, size_t most);
   [[nodiscard]] mmsghdr& message(size_t i) { return messages_[i]; }
   [[nodiscard]] const sockaddr_storage& from(size_t i) const { return from_[i]; }
   [[nodiscard]] const uint8_t* bytes(size_t i) const { return bytes_.get() + i * kSlot; }

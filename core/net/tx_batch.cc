@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace mrc::net {
 
@@ -10,6 +11,12 @@ void TxBatch::keep(UdpPlane& plane) {
   s.plane = &plane;
   s.error = 0;
   s.end = engine::finish(s.t, s.head.data(), &icrc_prefix_);
+  s.whole = s.t.payload_len <= kCopied;
+  if (s.whole) {
+    uint8_t* const at = s.head.data() + s.t.head_len;
+    if (s.t.payload_len > 0) std::memcpy(at, s.t.payload, s.t.payload_len);
+    std::memcpy(at + s.t.payload_len, s.end.bytes, s.end.length);
+  }
   s.outer_len = static_cast<uint8_t>(plane.outer(s.t.meta, s.t.via, s.bytes(), s.outer.data()));
 }
 
@@ -90,12 +97,18 @@ void TxBatch::send_one_by_one(Run& r) {
   if (any) slots_[r.first].plane->refuse_segments();
 }
 
+// As sendmmsg, which costs more than a call for one needs.
+int TxBatch::hand_down(int fd, std::span<mmsghdr> headers) {
+  if (headers.size() == 1) return sendmsg(fd, &headers[0].msg_hdr, MSG_NOSIGNAL) >= 0 ? 1 : -1;
+  return sendmmsg(fd, headers.data(), static_cast<unsigned>(headers.size()), MSG_NOSIGNAL);
+}
+
 void TxBatch::send_socket(std::span<mmsghdr> headers, std::span<const uint8_t> order) {
   size_t i = 0;
   int tries = 0;
   while (i < headers.size()) {
     const int fd = runs_[order[i]].message.fd;
-    const int n = sendmmsg(fd, &headers[i], static_cast<unsigned>(headers.size() - i), MSG_NOSIGNAL);
+    const int n = hand_down(fd, headers.subspan(i));
     if (n > 0) {
       for (int k = 0; k < n; ++k, ++i) slots_[runs_[order[i]].first].plane->on_sent(runs_[order[i]].message);
       tries = 0;

@@ -18,10 +18,13 @@ class TxBatch {
   static constexpr size_t kMax = 192;
   // What the kernel takes as one run: 64 KiB with all headers, and 64 datagrams before Linux 6.9.
   static constexpr uint32_t kMaxRunBytes = 65'400, kMaxRun = 64;
+  static constexpr size_t kCopied = 256;  // payload up to here is cheaper copied than described
   struct Slot {
     engine::Transmit t;
-    std::array<uint8_t, wire::kMaxHeaderBytes> head{};
+    // Headers; with a short payload and the trailer behind them, for the kernel to fetch it all at once.
+    std::array<uint8_t, wire::kMaxHeaderBytes + kCopied + sizeof(engine::Trailer::bytes)> head{};
     engine::Trailer end{};
+    bool whole = false;  // it is all in `head`
     std::array<uint8_t, wire::kOuterBytes> outer{};
     uint8_t outer_len = 0;  // towards a gateway
     UdpPlane* plane = nullptr;
@@ -30,6 +33,7 @@ class TxBatch {
     [[nodiscard]] size_t sent_bytes() const { return bytes() + outer_len; }
     void add_to(Message& m) const {
       m.add(outer.data(), outer_len);
+      if (whole) return m.add(head.data(), bytes());
       m.add(head.data(), t.head_len);
       m.add(t.payload, t.payload_len);
       m.add(end.bytes, end.length);
@@ -64,6 +68,7 @@ class TxBatch {
   [[nodiscard]] bool same_path(const Run& r, const Slot& s) const;
   void gather(Run& r);
   void send_socket(std::span<mmsghdr> headers, std::span<const uint8_t> order);
+  static int hand_down(int fd, std::span<mmsghdr> headers);
   void send_one_by_one(Run& r);
   void fail(const Run& r, int error);
   template <typename F>

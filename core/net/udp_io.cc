@@ -147,21 +147,13 @@ size_t UdpPlane::read_control(msghdr& m, wire::DatagramMeta& meta, uint64_t& dro
       std::memcpy(&segment, data, sizeof segment);
     } else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
       traffic_class = data[0];
-    } else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
-      in_pktinfo info{};
-      std::memcpy(&info, data, sizeof info);
-      const auto* b = reinterpret_cast<const uint8_t*>(&info.ipi_addr);
-      meta.dst = base::IpAddr::v4(b[0], b[1], b[2], b[3]);
-    } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS) {
-      std::memcpy(&traffic_class, data, sizeof traffic_class);
     } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_FLOWINFO) {
+      // Class and label; absent when both are 0.
       uint32_t info = 0;
       std::memcpy(&info, data, sizeof info);
-      meta.flow_label = ntohl(info) & 0xFFFFF;
-    } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
-      in6_pktinfo info{};
-      std::memcpy(&info, data, sizeof info);
-      std::memcpy(meta.dst.bytes.data(), &info.ipi6_addr, 16);
+      info = ntohl(info);
+      meta.flow_label = info & 0xFFFFF;
+      traffic_class = static_cast<int>((info >> 20) & 0xFF);
     }
     if (traffic_class >= 0) {
       meta.dscp = static_cast<uint8_t>((traffic_class >> 2) & 0x3F);
@@ -181,15 +173,13 @@ void UdpPlane::accept(engine::Datagram d, std::vector<engine::Datagram>& out) {
   out.push_back(d);
 }
 
-bool UdpPlane::receive(RxBatch& into, std::vector<engine::Datagram>& out, uint64_t& dropped) {
-  into.rewind();
-  const int n = recvmmsg(main_.get(), into.messages(), RxBatch::kMessages, MSG_DONTWAIT, nullptr);
-  // EAGAIN is the usual end; an ICMP error of one peer is cleared by having been read.
-  for (int i = 0; i < n; ++i) {
-    const auto k = static_cast<size_t>(i);
+size_t UdpPlane::receive(RxBatch& into, std::vector<engine::Datagram>& out, uint64_t& dropped, size_t most) {
+  const size_t n = into.fill(main_.get(), std::min(most, RxBatch::kMessages));
+  for (size_t k = 0; k < n; ++k) {
     engine::Datagram d;
     d.meta.src = ip_of(into.from(k));
     d.meta.src_port = port_of(into.from(k));
+    // The socket is bound to this address: nothing else gets here.
     d.meta.dst = options_.address.ip;
     d.meta.dst_port = udp_port_;
     const size_t total = into.message(k).msg_len;
@@ -203,7 +193,7 @@ bool UdpPlane::receive(RxBatch& into, std::vector<engine::Datagram>& out, uint64
       at += step;
     } while (at < total);
   }
-  return n == static_cast<int>(RxBatch::kMessages);
+  return n;
 }
 
 int64_t UdpPlane::waiting() const {

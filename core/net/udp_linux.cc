@@ -137,11 +137,8 @@ int UdpPlane::open_main(std::string& why) {
   }
   if (v4) {
     set(fd, IPPROTO_IP, IP_RECVTOS, 1);
-    set(fd, IPPROTO_IP, IP_PKTINFO, 1);
   } else {
-    set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
     set(fd, IPPROTO_IPV6, IPV6_FLOWINFO, 1);
-    set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
     set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);  // what the iCRC covers needs no other sum
   }
   // No SO_REUSEADDR, no SO_REUSEPORT: two owners of one port would get half of the packets each (B34). UDP

@@ -84,9 +84,11 @@ class UdpPlane {
   [[nodiscard]] bool segments() const { return segments_; }
   void refuse_segments() { segments_ = false; }
 
-  // What arrived, up to a batch, appended to `out`; the views live in `into` until its next use. True when
-  // there may be more. `dropped`: datagrams the kernel lost for want of buffer space since the last call.
-  bool receive(RxBatch& into, std::vector<engine::Datagram>& out, uint64_t& dropped);
+  // What arrived, in up to `most` messages of the kernel and a batch, appended to `out`; the views live in
+  // `into` until its next use. Returns the number of messages. `dropped`: datagrams the kernel lost for want
+  // of buffer space since the last call.
+  size_t receive(RxBatch& into, std::vector<engine::Datagram>& out, uint64_t& dropped,
+                 size_t most = SIZE_MAX);
   // Bytes handed to the kernel that have not left the host, as it counts memory; 0 when it does not say.
   [[nodiscard]] int64_t waiting() const;
   // Fill of the receive buffer in percent.

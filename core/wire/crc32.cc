@@ -1,5 +1,6 @@
 // CRC-32 three ways: tables eight bytes at a time, and carry-less multiplication 64 or 256 bytes at a time.
-// All constants are computed from the polynomial when compiling.
+// Where there is that, tables serve only what is shorter than 16 bytes: payload that passes pushes them out
+// of the cache. All constants are computed from the polynomial when compiling.
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -55,6 +56,20 @@ constexpr int64_t fold_constant() {
   return k;
 }
 
+// The polynomial itself and the whole part of x^64 / P, 33 bits each, reflected: what Barrett's reduction
+// needs.
+constexpr int64_t kWholePoly = static_cast<int64_t>((uint64_t{kPoly} << 1) | 1);
+constexpr int64_t reflected_quotient() {
+  uint64_t rest = uint64_t{1} << 32, poly = 0, out = 0;  // plain bit order: x^32 in bit 32
+  for (unsigned i = 0; i <= 32; ++i) poly |= (static_cast<uint64_t>(kWholePoly) >> i & 1) << (32 - i);
+  for (unsigned i = 0; i <= 32; ++i) {
+    const bool one = (rest >> 32 & 1) != 0;
+    out |= uint64_t{one} << i;  // the highest power first, which is the lowest bit when reflected
+    rest = (one ? rest ^ poly : rest) << 1;
+  }
+  return static_cast<int64_t>(out);
+}
+
 }  // namespace
 
 uint32_t crc32_update_portable(uint32_t state, base::ByteView bytes) {
@@ -82,6 +97,17 @@ uint32_t crc32_update_portable(uint32_t state, base::ByteView bytes) {
 
 namespace {
 
+constexpr int64_t kQuotient = reflected_quotient();
+
+// Sixteen zeros' worth, the bytes in order, and as many zeros again: a window into it moves a register's
+// bytes up or down.
+constexpr std::array<uint8_t, 48> make_shift() {
+  std::array<uint8_t, 48> t{};
+  for (size_t i = 0; i < t.size(); ++i) t[i] = static_cast<uint8_t>(i < 16 || i >= 32 ? 0x80 : i - 16);
+  return t;
+}
+constexpr std::array<uint8_t, 48> kShift = make_shift();
+
 // Carries `x` forward by the distance that `k` was made for and adds `next`.
 __attribute__((target("pclmul,sse4.1"))) inline __m128i fold(__m128i x, __m128i k, __m128i next) {
   const __m128i lo = _mm_clmulepi64_si128(x, k, 0x00);
@@ -91,14 +117,30 @@ __attribute__((target("pclmul,sse4.1"))) inline __m128i fold(__m128i x, __m128i 
 __attribute__((target("pclmul,sse4.1"))) inline __m128i load(const uint8_t* p) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
 }
-// The last bytes, and 128 bits of remainder down to 32.
+// 128 bits of remainder down to 32: by 64, by 32, and Barrett's way.
+__attribute__((target("pclmul,sse4.1"))) inline uint32_t reduce(__m128i x, __m128i by_128) {
+  const __m128i low_32 = _mm_set_epi32(0, 0, 0, -1);
+  const __m128i by_64 = _mm_set_epi64x(0, fold_constant<64>());
+  const __m128i barrett = _mm_set_epi64x(kQuotient, kWholePoly);
+  x = _mm_xor_si128(_mm_clmulepi64_si128(x, by_128, 0x10), _mm_srli_si128(x, 8));
+  x = _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(x, low_32), by_64, 0x00), _mm_srli_si128(x, 4));
+  __m128i t = _mm_clmulepi64_si128(_mm_and_si128(x, low_32), barrett, 0x10);
+  t = _mm_clmulepi64_si128(_mm_and_si128(t, low_32), barrett, 0x00);
+  return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(x, t), 1));
+}
+// The last bytes: 16 at a time, then those that are left together with the end of what is before them. At
+// least 16 bytes of the message lie before `p`.
 __attribute__((target("pclmul,sse4.1"))) inline uint32_t finish_128(__m128i x, __m128i by_128,
                                                                     const uint8_t* p, size_t n) {
   for (; n >= 16; p += 16, n -= 16) x = fold(x, by_128, load(p));
-  // The 16 bytes left over have the same remainder as everything so far.
-  std::array<uint8_t, 16> rest;
-  std::memcpy(rest.data(), &x, rest.size());
-  return crc32_update_portable(crc32_update_portable(0, rest), {p, n});
+  if (n > 0) {
+    const __m128i up = load(kShift.data() + n), down = load(kShift.data() + n + 16);
+    // Its first n bytes become a block of their own; the others make room for the last n of the message.
+    const __m128i first = _mm_shuffle_epi8(x, up);
+    const __m128i second = _mm_blendv_epi8(_mm_shuffle_epi8(x, down), load(p + n - 16), down);
+    x = fold(first, by_128, second);
+  }
+  return reduce(x, by_128);
 }
 
 }  // namespace
@@ -108,11 +150,12 @@ bool has_clmul() { return __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu
 __attribute__((target("pclmul,sse4.1"))) uint32_t crc32_update_clmul(uint32_t state, base::ByteView bytes) {
   const uint8_t* p = bytes.data();
   size_t n = bytes.size();
-  if (n < 64) return crc32_update_portable(state, bytes);
+  if (n < 16) return crc32_update_portable(state, bytes);
   // Low quadword of a constant pair serves the earlier eight bytes of a block, which stand 64 bits higher.
   const __m128i by_512 = _mm_set_epi64x(fold_constant<512 - 32>(), fold_constant<512 + 32>());
   const __m128i by_128 = _mm_set_epi64x(fold_constant<128 - 32>(), fold_constant<128 + 32>());
   __m128i x0 = _mm_xor_si128(load(p), _mm_cvtsi32_si128(static_cast<int>(state)));
+  if (n < 64) return finish_128(x0, by_128, p + 16, n - 16);
   __m128i x1 = load(p + 16);
   __m128i x2 = load(p + 32);
   __m128i x3 = load(p + 48);

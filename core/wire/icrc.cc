@@ -61,10 +61,11 @@ uint32_t icrc_prefix(const DatagramMeta& meta, size_t udp_payload) {
 }
 
 uint32_t icrc_head(uint32_t state, base::ByteView head) {
-  std::array<uint8_t, 8> start;  // one step of the table method
-  std::copy_n(head.begin(), start.size(), start.begin());
+  std::array<uint8_t, 16> start;  // one step of the fast methods
+  const size_t n = std::min(start.size(), head.size());
+  std::copy_n(head.begin(), n, start.begin());
   start[kVarRes] = 0xFF;
-  return crc32_update(crc32_update_portable(state, start), head.subspan(start.size()));
+  return crc32_update(crc32_update(state, {start.data(), n}), head.subspan(n));
 }
 
 uint32_t PrefixCache::prefix(const DatagramMeta& meta, size_t udp_payload) {

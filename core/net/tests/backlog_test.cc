@@ -12,7 +12,7 @@ namespace {
 
 // A link of some rate below a socket, and a sender that hands down as much as it may every 100 us.
 struct Link {
-  int64_t rate, waiting = 0, moved = 0, longest = 0, idle_turns = 0;
+  int64_t rate, waiting = 0, moved = 0, longest = 0, idle_turns = 0, questions = 0;
   Instant now{1};
   Backlog backlog;
 
@@ -30,7 +30,10 @@ struct Link {
     if (sent == 0) return 0;
     waiting += sent;
     longest = std::max(longest, waiting);
-    backlog.after_send(now, sent, waiting);
+    if (backlog.note_sent(sent)) {
+      backlog.after_send(now, waiting);
+      ++questions;
+    }
     return sent;
   }
   void run(int turns, int64_t most) {
@@ -73,8 +76,22 @@ TEST_CASE("a link that takes everything at once is not limited") {
     now = now + Duration::micros(50);
     if (b.worth_asking()) b.before_send(now, 0);
     CHECK_EQ(b.room(), INT64_MAX);
-    b.after_send(now, 64 * 1024, 0);
+    CHECK(b.note_sent(64 * 1024));
+    b.after_send(now, 0);
   }
+}
+
+TEST_CASE("what any link takes is not worth a question, until it adds up") {
+  Link link(1'000'000'000);
+  for (int i = 0; i < 10; ++i) CHECK_EQ(link.turn(500), 500);
+  CHECK_EQ(link.questions, 0);
+  for (int i = 0; i < 990; ++i) CHECK_EQ(link.turn(500), 500);
+  CHECK(link.questions <= 500'000 / Backlog::kMinBytes + 1);
+  // A link too slow for it is found out, and holds no more than any other.
+  Link slow(1'000'000);
+  slow.run(20'000, 500);
+  CHECK(slow.longest <= 2 * Backlog::kMinBytes);
+  CHECK(slow.backlog.bytes_per_second() < 1'200'000);
 }
 
 TEST_CASE("a trickle is never held back") {
@@ -104,7 +121,8 @@ TEST_CASE(
   Instant now = link.now;
   for (int i = 0; i < 2'000; ++i) {
     now = now + Duration::micros(1);
-    link.backlog.after_send(now, 1'000'000, 1'000);
+    CHECK(link.backlog.note_sent(1'000'000));
+    link.backlog.after_send(now, 1'000);
     now = now + Duration::micros(1);
     link.backlog.before_send(now, 0);
     CHECK(link.backlog.room() > 0);

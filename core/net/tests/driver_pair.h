@@ -31,12 +31,14 @@ struct EndOptions {
   uint32_t evs = 4;
   uint16_t udp_port = 0;
   Progress progress = Progress::thread;
+  base::Duration spin = DriverConfig{}.spin;
 };
 
 inline std::unique_ptr<Driver> open_driver(const std::vector<std::string>& planes, const EndOptions& o) {
   DriverConfig c;
   c.engine.seed = o.seed;
   c.progress = o.progress;
+  c.spin = o.spin;
   for (const auto& p : planes) {
     PlaneConfig plane;
     plane.address = p;
