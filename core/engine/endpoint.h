@@ -74,6 +74,8 @@ class Endpoint {
   void handle_timeout(Instant now);
   // `ports`: bit N = port N can take a packet now. `head` >= wire::kMaxHeaderBytes. Bounded work per call.
   bool poll_transmit(Instant now, uint32_t ports, base::MutByteView head, Transmit& out);
+  // What poll_transmit() gave so far leaves now: a run under way ends with it.
+  void end_run();
   [[nodiscard]] Instant poll_timeout() const;
   // The socket refused this transmit for a reason of its path (EHOSTUNREACH, ENETUNREACH, ...): 5.11, loss on
   // that EV.

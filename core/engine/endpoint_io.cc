@@ -321,6 +321,8 @@ bool Endpoint::poll_transmit(Instant now, uint32_t ports, base::MutByteView head
   return false;
 }
 
+void Endpoint::end_run() { impl_->env.run.end(); }
+
 void Endpoint::Impl::retime_later(uint32_t slot) {
   if (slot == untimed) return;
   retime();

@@ -33,6 +33,8 @@ class Run {
     left_ = std::min<int64_t>(limit_, static_cast<int64_t>(rate_ * static_cast<double>(share.ns)));
   }
   void add(int64_t bytes) { left_ -= bytes; }
+  // What was sent is gone: more on the same EV would not join it.
+  void end() { left_ = 0; }
 
   // `bytes` of data were sent. The rate is the best of the last intervals, so that a pause does not shorten
   // the runs after it at once.

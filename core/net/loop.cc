@@ -283,6 +283,7 @@ bool Driver::Impl::transmit(Instant now) {
     tx.keep(plane(port));
   }
   more |= (full & ~held_back) != 0;
+  endpoint.end_run();
   tx.send();
   if (tx.size() > 0) sent_little = std::accumulate(filled.begin(), filled.end(), size_t{0}) <= kShort;
   for (size_t i = 0; i < planes.size(); ++i) {
