@@ -11,6 +11,7 @@
 #include "engine_attr.h"
 #include "errno_error.h"
 #include "yard/duplex.h"
+#include "yard/packet_stream.h"
 #include "yard/pingpong.h"
 #include "yard/placement.h"
 #include "yard/stream.h"
@@ -86,11 +87,15 @@ nb::dict run_send(const nb::dict& config) {
   r.read("labels", c.labels);
   r.read("spin", c.spin);
   r.read("seconds", c.seconds);
-  bool ring = false, zero_copy = false;
+  bool ring = false, zero_copy = false, frames = false;
   r.read("io_uring", ring);
   r.read("zero_copy", zero_copy);
+  r.read("af_packet", frames);
   r.finish();
-  return to_dict(run([&] { return ring ? yard::send_stream_uring(c, zero_copy) : yard::send_stream(c); }));
+  return to_dict(run([&] {
+    if (frames) return yard::send_stream_packet(c);
+    return ring ? yard::send_stream_uring(c, zero_copy) : yard::send_stream(c);
+  }));
 }
 
 nb::dict run_receive(const nb::dict& config, const nb::object& ready) {
@@ -171,7 +176,7 @@ void bind_yard(nb::module_& m) {
   m.def("yard_send", &run_send, "config"_a,
         "Sends {to: [(address, port)], from, payload, segments, batch, window, cold_bytes, labels, spin, "
         "seconds,\n"
-        "io_uring, zero_copy}\n"
+        "io_uring, zero_copy, af_packet}\n"
         "as fast as it can: {bytes, datagrams, calls, refused, seconds, cpu_seconds}. OSError, ValueError.");
   m.def("yard_receive", &run_receive, "config"_a, "ready"_a = nb::none(),
         "Counts at {at: (address, port), gro, batch, ack_every, cold_bytes, spin, warm_up, seconds, "
@@ -185,6 +190,8 @@ void bind_yard(nb::module_& m) {
         "Round trips to {to, bytes, iterations, spin, seconds}: {count, lost, min_us, p50_us .. max_us}.");
   m.def("yard_pong", &run_pong, "config"_a, "ready"_a = nb::none(),
         "Answers at {at, spin, seconds}: {answers}.");
+  m.def("yard_packet_missing", &yard::packet_missing,
+        "Why no AF_PACKET socket can be opened here; \"\": one can.");
   m.def("yard_uring_missing", &yard::uring_missing, "Why there is no io_uring here; \"\": there is.");
   m.def(
       "yard_core_to_core_ns",

@@ -10,6 +10,7 @@ import pytest
 from softmrc.bench import RowResult, Settings, run_rows
 from softmrc.bench.tcp import missing_iperf3, missing_mptcp
 from softmrc.bench.transport import choose
+from softmrc.bench.yard import missing_af_packet
 
 
 def measured(*names: str) -> list[RowResult]:
@@ -35,6 +36,14 @@ def test_one_path_beside_tcp_and_bare_sockets() -> None:
         assert pair["ratio"] == row.value
         assert len(pair["core_ns"]) == 3
     assert tcp.detail["site"] == "veth 1500"
+
+
+def test_frames_beside_datagrams() -> None:
+    if why := missing_af_packet():
+        pytest.skip(why)
+    (row,) = measured("raw_af_packet")
+    assert row.peer["ours"] > 0
+    assert row.target is None
 
 
 def test_a_cut_beside_mptcp() -> None:

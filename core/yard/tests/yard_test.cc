@@ -6,6 +6,7 @@
 
 #include "testing/check.h"
 #include "yard/duplex.h"
+#include "yard/packet_stream.h"
 #include "yard/pingpong.h"
 #include "yard/placement.h"
 #include "yard/stream.h"
@@ -240,4 +241,36 @@ TEST_CASE("a ring takes one destination, and nothing that it would not obey") {
   r.batch = 8;
   r.patience = 0.05;
   CHECK_EQ(receive_stream_uring(r, {}).bytes, 0u);
+}
+
+TEST_CASE("frames of our own arrive as the datagrams they say they are") {
+  SendConfig s;
+  s.to = {{"::1", kPort + 23}};
+  s.payload = 1024;
+  s.segments = 16;
+  s.window = 128;
+  s.seconds = 0.4;
+  ReceiveConfig r;
+  r.at = {"::1", kPort + 23};
+  r.ack_every = 16;
+  r.warm_up = 0.05;
+  r.seconds = 0.15;
+  if (!packet_missing().empty()) {
+    CHECK(throws<std::system_error>([&] { (void)send_stream_packet(s); }));
+    return;
+  }
+  Figures sent, got;
+  for (int i = 0; i < kTries && got.bytes == 0; ++i) {
+    std::thread sender;
+    got = receive_stream(r, [&] { sender = std::thread([&] { sent = send_stream_packet(s); }); });
+    sender.join();
+  }
+  CHECK(got.bytes > 0);
+  CHECK_EQ(got.bytes, got.datagrams * 1024);
+  CHECK(sent.bytes >= got.bytes);
+  // IPv6 alone, one destination, and one that is on a link.
+  s.to = {{"127.0.0.1", kPort + 23}};
+  CHECK(throws<std::invalid_argument>([&] { (void)send_stream_packet(s); }));
+  s.to = {{"::1", kPort + 23}, {"::1", kPort + 24}};
+  CHECK(throws<std::invalid_argument>([&] { (void)send_stream_packet(s); }));
 }

@@ -15,11 +15,13 @@ from softmrc.bench.proc import Program, python_module
 from softmrc.bench.settings import BenchError
 from softmrc.bench.site import Site
 
-__all__ = ["Load", "Run", "bulk", "run_perf"]
+__all__ = ["HOT_BYTES", "Load", "Run", "bulk", "run_perf"]
 
 _PORT = 18600
 _PATIENCE = 30.0
 _MB = 1 << 20
+HOT_BYTES = 4 * _MB
+"""Memory that throughput rows walk through at each end when it is to stay in the caches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +98,7 @@ def bulk(*, cold_bytes: int = 0) -> Load:
     """Return the load of throughput rows: memory that stays in the caches, or `cold_bytes` at both ends."""
     if cold_bytes:
         return Load(size=_MB, depth=16, region=cold_bytes)
-    return Load(size=256 << 10, depth=16, region=4 * _MB)
+    return Load(size=256 << 10, depth=16, region=HOT_BYTES)
 
 
 def _only_row(report: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from softmrc.bench.bench import Bench
 from softmrc.bench.meter import Meter
-from softmrc.bench.ours import Load, bulk, run_perf
+from softmrc.bench.ours import HOT_BYTES, Load, bulk, run_perf
 from softmrc.bench.pairs import Pairs, Sample
 from softmrc.bench.settings import BenchError
 from softmrc.bench.site import Site
@@ -56,20 +56,16 @@ def both_ways(bench: Bench) -> Outcome:
 
 
 def raw_share(cold_bytes: int, bench: Bench) -> Outcome:
-    """Goodput as a share of a bare sender and receiver's."""
+    """Goodput as a share of a bare sender and receiver's; both walk through as much memory at each end."""
     site = bench.sites.path(9000)
     payload, segments = BULK[9000]
-    bare = partial(
-        bare_stream,
-        bench,
-        site,
-        payload=payload,
-        segments=segments,
-        window=8,
-        cold_bytes=min(cold_bytes, 64 << 20),
-    )
+    walked = cold_bytes or HOT_BYTES
+    bare = partial(bare_stream, bench, site, payload=payload, segments=segments, window=8, cold_bytes=walked)
     pairs = bench.pairs(lambda: run_perf(bench, site, bulk(cold_bytes=cold_bytes)).sample(), bare)
-    return _ratio(site, pairs, f"bare UDP_SEGMENT and UDP_GRO, {segments} x {payload} B, window of 8 runs")
+    peer = (
+        f"bare UDP_SEGMENT and UDP_GRO, {segments} x {payload} B, window of 8 runs, through {walked >> 20} MB"
+    )
+    return _ratio(site, pairs, peer)
 
 
 def raw_io_uring(bench: Bench) -> Outcome:
@@ -81,6 +77,17 @@ def raw_io_uring(bench: Bench) -> Outcome:
     outcome = _ratio(site, pairs, f"bare UDP_SEGMENT and UDP_GRO by system calls, {segments} x {payload} B")
     uncopied = bare(io_uring=True, zero_copy=True)
     return replace(outcome, detail={**outcome.detail, "io_uring_zero_copy_gbps": uncopied.value})
+
+
+def raw_af_packet(bench: Bench) -> Outcome:
+    """Goodput of a bare sender of frames through AF_PACKET, as a multiple of one of datagrams."""
+    site = bench.sites.path(9000)
+    payload, segments = BULK[9000]
+    bare = partial(
+        bare_stream, bench, site, payload=payload, segments=segments, window=8, cold_bytes=HOT_BYTES
+    )
+    pairs = bench.pairs(lambda: bare(af_packet=True), bare)
+    return _ratio(site, pairs, f"bare UDP_SEGMENT and UDP_GRO, {segments} x {payload} B, window of 8 runs")
 
 
 def per_packet_spray(bench: Bench) -> Outcome:
@@ -165,6 +172,7 @@ PATH_ROWS = (
     _row("raw_share_hot", "goodput / bare sockets, warm memory", 0.8, partial(raw_share, 0), loopback=True),
     _row("raw_share_cold", "goodput / bare sockets, cold memory", 0.75, partial(raw_share, _COLD), loopback=True),
     _row("raw_io_uring", "bare sockets by io_uring / by calls", None, raw_io_uring, ("io_uring",), loopback=True),
+    _row("raw_af_packet", "bare frames (AF_PACKET) / datagrams", None, raw_af_packet, ("netns", "af_packet")),
     _row("srv6_3hops", "goodput / TCP over 3 uSID switches", 1.25, srv6_3hops, ("netns", "iperf3", "srv6")),
     _row("per_packet_spray", "goodput with an EV a packet / bare sendmmsg", 0.85, per_packet_spray, loopback=True),
     _row("small_writes", "64-byte writes / datagrams of one call each", 3.0, small_writes, loopback=True),

@@ -37,7 +37,7 @@ class Row:
     at_most: bool = False
     """The value must not exceed the target; otherwise it must reach it."""
     needs: tuple[str, ...] = ()
-    """Of "netns", "iperf3", "mptcp", "srv6", "cores", "io_uring"."""
+    """Of "netns", "iperf3", "mptcp", "srv6", "cores", "io_uring", "af_packet"."""
     loopback: bool = False
     """Without namespaces it runs over loopback."""
     run: Callable[[Bench], Outcome]

@@ -14,7 +14,7 @@ from softmrc.bench.settings import Settings
 from softmrc.bench.site import Sites
 from softmrc.bench.table import Row, RowResult
 from softmrc.bench.tcp import missing_iperf3, missing_mptcp
-from softmrc.bench.yard import missing_io_uring
+from softmrc.bench.yard import missing_af_packet, missing_io_uring
 from softmrc.errors import MrcError, UsageError
 from softmrc.netns import missing as missing_namespaces
 
@@ -42,6 +42,8 @@ def _lacking(need: str, place: Place) -> str | None:
         return missing_mptcp()
     if need == "io_uring":
         return missing_io_uring()
+    if need == "af_packet":
+        return missing_af_packet()
     if need == "cores":
         return None if place.cores > 1 else "needs two cores"
     return None  # networks are judged as a whole

@@ -12,7 +12,7 @@ from softmrc.bench.proc import python_module
 from softmrc.bench.settings import BenchError
 from softmrc.bench.site import Site
 
-__all__ = ["BULK", "bare_both_ways", "bare_pings", "bare_stream", "missing_io_uring"]
+__all__ = ["BULK", "bare_both_ways", "bare_pings", "bare_stream", "missing_af_packet", "missing_io_uring"]
 
 _PORT = 7300
 _PATIENCE = 20.0
@@ -20,6 +20,11 @@ _LARGEST_RUN = 65_487
 _SEGMENTS = 128
 # Datagrams as large as the engine's at the MTU: payload of a run and how many there are in one.
 BULK = {9000: (4160, 15), 1500: (1408, 46)}
+
+
+def missing_af_packet() -> str | None:
+    """Return why this process may not make frames of its own; None: it may."""
+    return _core.yard_packet_missing() or None
 
 
 def missing_io_uring() -> str | None:
@@ -53,6 +58,7 @@ def bare_stream(
     extra_to: tuple[str, ...] = (),
     io_uring: bool = False,
     zero_copy: bool = False,
+    af_packet: bool = False,
 ) -> Sample:
     """One way with plain sockets; Gbit/s of payload as received.
 
@@ -71,6 +77,7 @@ def bare_stream(
         extra_to: further destinations, taken in turn.
         io_uring: rings instead of system calls, at both ends.
         zero_copy: with rings, payload is not copied where the device allows it.
+        af_packet: the sender makes its frames itself; IPv6, `to` on the same link.
     """
     seconds, at = bench.settings.seconds, site.b_planes[0]
     receive = _role(
@@ -81,7 +88,7 @@ def bare_stream(
     send = _role(
         "send", to=[[host, _PORT] for host in (to or at, *extra_to)], payload=payload, segments=segments, batch=batch,
         window=window * segments, cold_bytes=cold_bytes, labels=labels, spin=spin, seconds=seconds + 0.4,
-        io_uring=io_uring, zero_copy=zero_copy,
+        io_uring=io_uring, zero_copy=zero_copy, af_packet=af_packet,
     )  # fmt: skip
     with bench.start_b(site, receive) as receiver:
         receiver.await_line("ready")

@@ -22,7 +22,7 @@ def row(run: Callable[[Bench], Outcome], **more: object) -> Row:
 
 
 def test_names_are_those_of_the_table() -> None:
-    wanted = """one_path_9000 one_path_1500 both_ways raw_share_hot raw_share_cold raw_io_uring srv6_3hops
+    wanted = """one_path_9000 one_path_1500 both_ways raw_share_hot raw_share_cold raw_io_uring raw_af_packet srv6_3hops
         per_packet_spray small_writes cpu_per_gb four_paths_9000 four_paths_1500 cut_one_of_four
         link_down_near link_down_far two_paths loss_0_1 loss_1 latency_sleep latency_spin idle_cpu
         qp_scale busy_host"""
@@ -63,6 +63,8 @@ def test_missing_things_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert by_name["raw_share_hot"] is None
     monkeypatch.setattr("softmrc.bench.transport.missing_io_uring", lambda: "io_uring: forbidden")
     assert skip_reason(choose(["raw_io_uring"])[0], Place(0, 0, False)) == "io_uring: forbidden"
+    monkeypatch.setattr("softmrc.bench.transport.missing_af_packet", lambda: "AF_PACKET: forbidden")
+    assert skip_reason(choose(["raw_af_packet"])[0], Place(0, 0, False)) == "needs root, AF_PACKET: forbidden"
 
 
 def test_every_row_gives_a_result_and_networks_are_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
