@@ -140,9 +140,9 @@ struct Driver::Impl {
     uint64_t dropped = 0;
   };
   Fetched fetched;
-  size_t fetched_at_once = 0;   // looks in a row that found something
-  bool last_was_short = false;  // the datagram read last
-  bool sent_little = false;     // by the last turn that sent
+  size_t fetched_at_once = 0;            // looks in a row that found something
+  bool last_was_short = false;           // the datagram read last
+  std::atomic<bool> sent_little{false};  // by whoever sent last, with_flush() among them
   TxBatch tx;
   std::vector<uint8_t> fill;  // percent, by plane
   uint8_t told_pressure = 0;

@@ -285,7 +285,7 @@ bool Driver::Impl::transmit(Instant now) {
   more |= (full & ~held_back) != 0;
   endpoint.end_run();
   tx.send();
-  if (tx.size() > 0) sent_little = std::accumulate(filled.begin(), filled.end(), size_t{0}) <= kShort;
+  if (tx.size() > 0) sent_little.store(std::accumulate(filled.begin(), filled.end(), size_t{0}) <= kShort);
   for (size_t i = 0; i < planes.size(); ++i) {
     if (filled[i + 1] > 0 && backlogs[i].note_sent(static_cast<int64_t>(filled[i + 1])))
       backlogs[i].after_send(now, planes[i].waiting());

@@ -84,7 +84,7 @@ bool Driver::Impl::look_by_reading() {
   if (stop.load() || fetched.plane == 0) return true;
   // A short message that comes alone is worth the call that would only find that it does; where they follow
   // each other, that call brings all of them.
-  fetch(0, fetched_at_once < kSingles && last_was_short && sent_little ? 1 : RxBatch::kMessages);
+  fetch(0, fetched_at_once < kSingles && last_was_short && sent_little.load() ? 1 : RxBatch::kMessages);
   if (fetched.messages == 0) {
     fetched.plane = kNoPlane;
     fetched_at_once = 0;

@@ -1,9 +1,9 @@
 #include "yard/neighbour.h"
 
 #include <ifaddrs.h>
+#include <linux/if.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
-#include <net/if.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -51,14 +51,14 @@ std::string interface_with(const in6_addr& address) {
   fail(EADDRNOTAVAIL, "no interface has the source address");
 }
 
-LinkAddress link_address(const std::string& name) {
+void describe(const std::string& name, NextHop& hop) {
   const Closed s(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq r{};
   name.copy(r.ifr_name, sizeof r.ifr_name - 1);
+  if (ioctl(s.fd, SIOCGIFINDEX, &r) != 0) fail(errno, "SIOCGIFINDEX");
+  hop.interface = r.ifr_ifindex;
   if (ioctl(s.fd, SIOCGIFHWADDR, &r) != 0) fail(errno, "SIOCGIFHWADDR");
-  LinkAddress a;
-  std::memcpy(a.data(), r.ifr_hwaddr.sa_data, a.size());
-  return a;
+  std::memcpy(hop.own.data(), r.ifr_hwaddr.sa_data, hop.own.size());
 }
 
 // The link address an entry of the neighbour table gives for `peer`.
@@ -107,9 +107,7 @@ std::optional<LinkAddress> neighbour(int interface, const in6_addr& peer) {
 
 NextHop next_hop(const in6_addr& source, const in6_addr& peer) {
   NextHop hop;
-  const std::string name = interface_with(source);
-  hop.interface = static_cast<int>(if_nametoindex(name.c_str()));
-  hop.own = link_address(name);
+  describe(interface_with(source), hop);
   if (hop.own == LinkAddress{}) return hop;  // loopback has none, and asks nobody
   for (int i = 0; i < kTries; ++i) {
     if (const auto a = neighbour(hop.interface, peer)) {
