@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from softmrc.errors import MrcError
 from softmrc.lab import faults
+from softmrc.lab.fair import bottlenecks
 from softmrc.lab.flows import Flow, FlowResult, LinkWatch
 from softmrc.lab.lab import Lab
 from softmrc.lab.names import Link
@@ -20,6 +21,9 @@ __all__ = ["lossy_path", "meaning_of_loss", "permutation", "reverse_path", "two_
 
 _SLOW_BPS = 50_000_000
 """Where eight ports send at once: together no faster than four elsewhere, which is what two cores carry with ease."""
+
+_NEAR = 0.06
+"""How far a share of the line may be off and still count as that share."""
 
 
 def uplinks(lab: Lab, plane: int, t0: int) -> list[Link]:
@@ -40,37 +44,57 @@ def permutation(site: Site) -> Verdict:
     """R5: eight hosts of two racks send to eight of two others; over all paths, and over one drawn by lot each."""
     sprayed: list[float] = []
     single: list[float] = []
+    fair: list[float] = []
+    alone: list[bool] = []
+    carried: list[float] = []
     all_at_line = 0
     draws = max(2, 2 * site.effort.seeds)
     with site.lab(planes=1, t0=4, t1=4, hosts=16, rate_bps=_SLOW_BPS) as lab:
         for seed in range(draws):
             lot = random.Random(seed)
-            sinks = lot.sample(range(8, 16), 8)
-            for one_path in (False, True):
-                site.say(f"R5: draw {seed + 1} of {draws}, {'one path each' if one_path else 'all paths'}")
-                flows = []
-                for source, sink in enumerate(sinks):
-                    ways = lab.paths(f"h{source}", f"h{sink}")
-                    via = (lot.choice(ways).address,) if one_path else ()
-                    flows.append(Flow(source=f"h{source}", sink=f"h{sink}", via=via))
-                rates = _shares(site, lab, flows, site.effort.hold + 3.0)
-                (single if one_path else sprayed).extend(rates)
-                all_at_line += one_path and min(rates) >= 0.9
-    clusters = sum(any(abs(r - 1 / n) <= 0.06 for n in (1, 2, 3, 4)) for r in single) / len(single)
+            pairs = [(f"h{i}", f"h{sink}") for i, sink in enumerate(lot.sample(range(8, 16), 8))]
+            drawn = [lot.choice(lab.paths(*pair)) for pair in pairs]
+            site.say(f"R5: draw {seed + 1} of {draws}, all paths")
+            sprayed += _shares(site, lab, [Flow(source=a, sink=b) for a, b in pairs], site.effort.hold + 3.0)
+            site.say(f"R5: draw {seed + 1} of {draws}, one path each")
+            ones = [Flow(source=a, sink=b, via=(p.address,)) for (a, b), p in zip(pairs, drawn, strict=True)]
+            rates = _shares(site, lab, ones, site.effort.hold + 3.0)
+            due = bottlenecks([(a, *p.switches, b) for (a, b), p in zip(pairs, drawn, strict=True)])
+            single += rates
+            fair += due.rates
+            alone += due.alone
+            carried += [sum(rates[i] for i in flows) for flows in due.full]
+            all_at_line += min(rates) >= 0.9
     checks = [
         at_least("all paths: slowest flow, of line", min(sprayed), 0.97, "0.995"),
         between("one path each: mean, of line", sum(single) / len(single), 0.5, 0.7, "0.62 (ECMP, 1 QP)"),
-        at_least("one path each: share of flows near 1, 1/2, 1/3 or 1/4", clusters, 0.8, "clusters"),
+        at_least(
+            "one path each: share of flows near 1, 1/2, 1/3 or 1/4", _near_parts(single), 0.8, "clusters"
+        ),
         at_most("one path each: draws with all flows at line, share", all_at_line / draws, 0.02, "< 0.02"),
+        at_least("one path each: links that are full by water filling, of line, least", min(carried), 0.95),
+        at_most(
+            "one path each: flows of single bottlenecks, off water filling, most",
+            max((abs(r - f) for r, f, one in zip(single, fair, alone, strict=True) if one), default=math.nan),
+            _NEAR,
+        ),
+        shown("likewise, share of flows", sum(alone) / len(alone)),
+        shown("water filling: mean, of line", sum(fair) / len(fair)),
+        shown("water filling: share of flows near 1, 1/2, 1/3 or 1/4", _near_parts(fair)),
     ]
     ours = (
         f"all paths: slowest flow {100 * min(sprayed):.1f} % of line; one path each: mean "
         f"{100 * sum(single) / len(single):.0f} %, slowest {100 * min(single):.0f} %"
     )
-    series = {"sprayed": sorted(sprayed[:8]), "single": sorted(single[:8])}
+    series = {"sprayed": sorted(sprayed[:8]), "single": sorted(single[:8]), "water_filling": sorted(fair[:8])}
     return Verdict(
         checks, ours, f"{draws} draws; one path each is softmrc over a uSID list drawn by lot", series
     )
+
+
+def _near_parts(rates: Sequence[float]) -> float:
+    """Return the share of rates near 1, 1/2, 1/3 or 1/4."""
+    return sum(any(abs(r - 1 / n) <= _NEAR for n in (1, 2, 3, 4)) for r in rates) / len(rates)
 
 
 def _shares(site: Site, lab: Lab, flows: Sequence[Flow], seconds: float) -> list[float]:

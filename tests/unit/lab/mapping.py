@@ -7,7 +7,7 @@ from random import Random
 
 from softmrc.lab import LabSpec
 from softmrc.lab.mapper.elements import Element, elements
-from softmrc.lab.mapper.locator import Change, Locator
+from softmrc.lab.mapper.locator import Change, Locator, window
 from softmrc.lab.mapper.routes import Line, Route, make_routes
 from softmrc.lab.mapper.schedule import Schedule
 from softmrc.lab.plan import make_plan
@@ -51,9 +51,9 @@ class World:
 class Watch:
     """Probes a world as the prober does."""
 
-    def __init__(self, world: World, rate: float = 800.0) -> None:
-        self.world, self.now = world, 100.0
-        self.locator = Locator(world.links, world.routes)
+    def __init__(self, world: World, rate: float = 800.0, tick: float = TICK) -> None:
+        self.world, self.now, self.tick = world, 100.0, tick
+        self.locator = Locator(world.links, world.routes, window(rate))
         self.schedule = Schedule(world.routes, rate, self.now)
         self.sent = 0
         self._gone: list[tuple[float, int]] = []
@@ -69,7 +69,7 @@ class Watch:
                     self._gone.append((self.now, route))
                 else:
                     self.locator.add(route, self.now, False)
-            self.now += TICK
+            self.now += self.tick
             for sent, route in [g for g in self._gone if g[0] + PATIENCE <= self.now]:
                 self._gone.remove((sent, route))
                 if not self.locator.explained(route):

@@ -17,9 +17,9 @@ from softmrc.lab.mapper.outcomes import Outcome, Outcomes
 from softmrc.lab.mapper.routes import Route
 from softmrc.lab.names import Link
 
-__all__ = ["Change", "Finding", "Locator"]
+__all__ = ["Change", "Finding", "Locator", "window"]
 
-_WINDOW = 10.0
+_WINDOW, _WINDOW_PROBES, _LEAST_WINDOW = 10.0, 96_000, 3.0
 _RECENT = 0.25
 _HEAVY, _STILL_HEAVY = 0.5, 0.3
 _HEARD = 5
@@ -80,17 +80,29 @@ class Change:
     at: float
 
 
+def window(rate: float) -> float:
+    """Return how many seconds of probes verdicts on little loss stand on, at so many probes a second."""
+    return max(_LEAST_WINDOW, min(_WINDOW, _WINDOW_PROBES / rate))
+
+
 class Locator:
     """Turns the fates of probes into findings."""
 
-    def __init__(self, links: Sequence[Link], routes: Sequence[Route]) -> None:
-        """Begin with nothing known."""
+    def __init__(self, links: Sequence[Link], routes: Sequence[Route], window: float = _WINDOW) -> None:
+        """Begin with nothing known.
+
+        Args:
+            links: of the fabric.
+            routes: of the fabric.
+            window: seconds of probes that verdicts on little loss stand on.
+        """
+        self._window = window
         self._candidates = candidates(links, routes)
         self._of_route: dict[int, list[tuple[Candidate, int, int]]] = {}
         for c in self._candidates:
             for number, up, down in c.felt:
                 self._of_route.setdefault(number, []).append((c, up, down))
-        self._outcomes = Outcomes(_WINDOW)
+        self._outcomes = Outcomes(window)
         self._findings: dict[str, Finding] = {}
         self._next = self._looked = 0.0
         self.suspects: list[Cause] = []
@@ -107,7 +119,7 @@ class Locator:
         """Note the fate of a probe; an answer that comes later is told by `revoke`."""
         if lost and not self.explained(route):
             self._next = min(self._next, self._looked + _SOON)
-        for candidate, up, down in self._of_route.get(route, ()):
+        for candidate, up, down in self._of_route.get(route, ()) if self._findings else ():
             finding = self._findings.get(candidate.element.name)
             if finding is None or sent < finding.since:
                 continue
@@ -166,7 +178,7 @@ class Locator:
 
     def _take(self, cause: Cause, heavy: bool, now: float) -> Change:
         numbers = [number for number, _, _ in cause.candidate.felt]
-        first = self._outcomes.first_loss(numbers, now - (_RECENT if heavy else _WINDOW))
+        first = self._outcomes.first_loss(numbers, now - (_RECENT if heavy else self._window))
         since = now if first is None else first
         # Before that it was another element, so to speak: it lost nothing.
         self._outcomes.forget(numbers, since)

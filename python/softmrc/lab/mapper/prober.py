@@ -1,7 +1,8 @@
 """Sends probes from the hosts of a lab through its own forwarding plane, and tells the locator what became of them.
 
 Decides sockets, patience and the class of probes; which go is the schedule's. One process has the sockets of all
-hosts; probes go in the control class, so that full queues do not look like loss.
+hosts; probes go in the control class, so that full queues do not look like loss. Over sockets of the kernel, probes of
+a port go and come in bursts, a system call each: tens of thousands a second take a part of a core.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from softmrc.errors import UsageError
+from softmrc.lab.mapper.burst import Burst
 from softmrc.lab.mapper.deny import deny
-from softmrc.lab.mapper.locator import Change, Finding, Locator
+from softmrc.lab.mapper.locator import Change, Finding, Locator, window
 from softmrc.lab.mapper.outcomes import Outcome
 from softmrc.lab.mapper.routes import make_routes
 from softmrc.lab.mapper.schedule import Schedule
@@ -30,6 +32,7 @@ from softmrc.srv6 import Denylist
 
 if TYPE_CHECKING:
     from softmrc.lab.lab import Lab
+    from softmrc.lab.soft_port import SoftSocket
 
 __all__ = ["RATE", "Prober"]
 
@@ -41,8 +44,9 @@ _HEADER = struct.Struct("!QI")
 _BYTES = 64
 _PATIENCE = 0.005
 _LATE = 2.0
-_TICK = 0.004
-"""Probes go in small groups, and their answers are looked for with the next: they take microseconds."""
+_TICK, _TICK_PROBES = 0.004, 64
+"""Probes go in small groups, and their answers are looked for with the next, which take microseconds: seconds between
+groups, or as many as take this many probes where that is less, but never less than half of it."""
 
 
 @dataclass(slots=True)
@@ -73,9 +77,12 @@ class Prober:
         self._lab, self._rate = lab, rate
         self._run_id = secrets.randbits(64)
         self._routes = make_routes(lab.spec.shape, lab.links)
-        self._locator = Locator(lab.links, self._routes)
+        self._locator = Locator(lab.links, self._routes, window(rate))
+        self._tick = min(_TICK, max(_TICK / 2, _TICK_PROBES / rate))
         self._wait = _PATIENCE + lab_rtt(lab.spec) + 12e-9 * lab.spec.delay_ns
-        self._sockets: dict[tuple[str, int], socket.socket] = {}
+        self._sockets: dict[tuple[str, int], socket.socket | SoftSocket] = {}
+        self._burst = Burst([(r.address, PORT) for r in self._routes], self._run_id.to_bytes(8, "big"))
+        self._fast: list[int] = []
         self._waiting: deque[_Probe] = deque()
         self._known: dict[int, _Probe] = {}
         self._old: deque[_Probe] = deque()
@@ -101,11 +108,14 @@ class Prober:
         return self
 
     def _open(self, host: str, plane: int) -> None:
-        at = self._stack.enter_context(self._lab.socket(host, plane, PORT))
+        self._sockets[host, plane] = self._stack.enter_context(self._lab.socket(host, plane, PORT))
+        at = self._sockets[host, plane]
         at.setblocking(False)
         at.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, Dscps().control << 2)
-        self._sockets[host, plane] = at
-        self._select.register(at, selectors.EVENT_READ)
+        if isinstance(at, socket.socket):
+            self._fast.append(at.fileno())
+        else:
+            self._select.register(at, selectors.EVENT_READ)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
@@ -142,9 +152,8 @@ class Prober:
         """
         end = None if seconds is None else time.monotonic() + seconds
         while (now := time.monotonic()) < (end or now + 1):
-            for number in self._schedule.take(now):
-                self._send(number, time.monotonic())
-            time.sleep(max(0.0, now + _TICK - time.monotonic()))
+            self._send(self._schedule.take(now))
+            time.sleep(max(0.0, now + self._tick - time.monotonic()))
             now = time.monotonic()
             self._collect()
             self._give_up(now)
@@ -161,43 +170,68 @@ class Prober:
         elif change.what == "cleared":
             self._schedule.watch(finding.name, None)
 
-    def _send(self, number: int, now: float) -> None:
-        route = self._routes[number]
-        probe = _Probe(self.sent & 0xFFFFFFFF, number, now, now + self._wait)
-        self.sent += 1
-        data = _HEADER.pack(self._run_id, probe.number).ljust(_BYTES, b"\0")
-        try:
-            self._sockets[route.src, route.plane].sendto(data, (route.address, PORT))
-        except BlockingIOError:
-            return
-        except OSError:
-            pass  # no way out of the host: its port is down, and this probe will not come back
-        self._known[probe.number] = probe
-        self._waiting.append(probe)
+    def _send(self, numbers: Sequence[int]) -> None:
+        ports: dict[tuple[str, int], list[_Probe]] = {}
+        now = time.monotonic()
+        for number in numbers:
+            route = self._routes[number]
+            probe = _Probe(self.sent & 0xFFFFFFFF, number, now, now + self._wait)
+            self.sent += 1
+            ports.setdefault((route.src, route.plane), []).append(probe)
+        for port, probes in ports.items():
+            at = self._sockets[port]
+            if isinstance(at, socket.socket):
+                refused = set(self._burst.send(at.fileno(), [(p.route, p.number) for p in probes]))
+            else:
+                refused = self._send_each(at, probes)
+            for probe in probes:
+                if probe.number not in refused:
+                    self._known[probe.number] = probe
+                    self._waiting.append(probe)
+
+    def _send_each(self, at: SoftSocket, probes: Sequence[_Probe]) -> set[int]:
+        """Send probes on a socket of the user-space switch; returns the numbers of those it had no room for."""
+        refused = set()
+        for probe in probes:
+            data = _HEADER.pack(self._run_id, probe.number).ljust(_BYTES, b"\0")
+            try:
+                at.sendto(data, (self._routes[probe.route].address, PORT))
+            except BlockingIOError:
+                refused.add(probe.number)
+            except OSError:
+                pass  # no way out of the host: its port is down, and this probe will not come back
+        return refused
 
     def _collect(self) -> None:
         """Take what has arrived."""
-        for key, _ in self._select.select(0):
-            self._drain(key.fileobj)  # type: ignore[arg-type]
+        for fd in self._fast:
+            for number in self._burst.receive(fd):
+                self._answered(number)
+        if self._select.get_map():
+            for key, _ in self._select.select(0):
+                self._drain(key.fileobj)  # type: ignore[arg-type]
 
-    def _drain(self, at: socket.socket) -> None:
+    def _drain(self, at: SoftSocket) -> None:
         while True:
             try:
                 data = at.recvmsg(256, 0)[0]
             except OSError:
                 return
-            if len(data) < _HEADER.size:
-                continue
-            run, number = _HEADER.unpack_from(data)
-            probe = self._known.get(number) if run == self._run_id else None
-            if probe is None or probe.answered:
-                continue
-            probe.answered = True
-            if probe.given_up is not None:
-                self._locator.revoke(probe.given_up)
-                self.lost -= 1
-            else:
-                self._locator.add(probe.route, probe.sent, False)
+            if len(data) >= _HEADER.size:
+                run, number = _HEADER.unpack_from(data)
+                if run == self._run_id:
+                    self._answered(number)
+
+    def _answered(self, number: int) -> None:
+        probe = self._known.get(number)
+        if probe is None or probe.answered:
+            return
+        probe.answered = True
+        if probe.given_up is not None:
+            self._locator.revoke(probe.given_up)
+            self.lost -= 1
+        else:
+            self._locator.add(probe.route, probe.sent, False)
 
     def _give_up(self, now: float) -> None:
         """Whatever had time enough to arrive, and was looked for, is lost."""

@@ -15,13 +15,14 @@ from softmrc.lab.mapper.routes import Route
 __all__ = ["Schedule"]
 
 _BURST_AT = (0.0, 0.002, 0.004)
-_PACE = 0.025
-_LASTS = 2.5
+_PACE, _PACE_PROBES = 0.025, 20
+"""Of what is looked at more closely: seconds, or this many probes of the steady turn where those take less."""
+_LASTS, _BEHIND = 2.5, 0.005
 _AGAIN = 0.1
 _SHARE = 1.0
 """Further probes, at most, for each one of the steady turn."""
-_SAVED, _KEPT = 200, 100
-"""Probes that may be saved up, and those of them that are for what has just been lost."""
+_SAVED, _SAVED_S, _KEPT = 200, 0.02, 100
+"""Probes that may be saved up, or seconds of them, and those of them that are for what has just been lost."""
 _A_LINK, _A_SWITCH, _A_HOST = 4, 2, 2
 _WATCHED, _WATCH_PACE = 6, 0.025
 
@@ -32,7 +33,6 @@ class _Focus:
     burst: int
     until: float
     began: float
-    pace: float = _PACE
 
 
 class Schedule:
@@ -49,12 +49,15 @@ class Schedule:
         self._routes = routes
         self._rate = rate
         self._ports = _ports(routes)
+        self._pace = min(_PACE, _PACE_PROBES / rate)
+        self._most_saved = max(_SAVED, rate * _SAVED_S)
+        self._kept = min(_KEPT, self._most_saved / 2)
         self._next = now
         self._turn = 0
         self._focus: dict[int, _Focus] = {}
         self._watch: dict[str, list[int]] = {}
         self._watch_due = now
-        self._saved, self._saved_at = float(_SAVED), now
+        self._saved, self._saved_at = self._most_saved, now
         self._near: dict[int, tuple[int, ...]] = {}
         self._by_link: dict[str, list[Route]] = {}
         self._by_switch: dict[str, list[Route]] = {}
@@ -80,7 +83,7 @@ class Schedule:
             found.append(port[self._turn // len(self._ports) % len(port)])
             self._turn += 1
             self._next = max(self._next + 1 / self._rate, now - 0.02)
-        self._saved = min(float(_SAVED), self._saved + (now - self._saved_at) * self._rate * _SHARE)
+        self._saved = min(self._most_saved, self._saved + (now - self._saved_at) * self._rate * _SHARE)
         self._saved_at = now
         found += self._focused(now)
         if self._watch and self._watch_due <= now:
@@ -93,14 +96,15 @@ class Schedule:
         for number, focus in list(self._focus.items()):
             if focus.until < now and focus.burst >= len(_BURST_AT):
                 del self._focus[number]
-            elif focus.due <= now and self._saved >= (1 if focus.burst < len(_BURST_AT) else _KEPT):
+                continue
+            while focus.due <= now and self._saved >= (1 if focus.burst < len(_BURST_AT) else self._kept):
                 self._saved -= 1
                 found.append(number)
                 focus.burst += 1
                 if focus.burst < len(_BURST_AT):
                     focus.due = max(now, focus.began + _BURST_AT[focus.burst])
-                else:
-                    focus.due = now + focus.pace
+                    break
+                focus.due = max(focus.due + self._pace, now - _BEHIND)
         return found
 
     def on_loss(self, number: int, now: float) -> None:
