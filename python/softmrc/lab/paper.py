@@ -35,8 +35,8 @@ STUDIES: dict[str, Callable[[Site], Verdict]] = {
 }
 _WHY: dict[str, str] = {
     "R5": (
-        "flows on one path each have two bottlenecks, an uplink and a downlink, so shares like 2/3 occur beside "
-        "1/n; and a few seconds are some hundred round trips, in which windows that were cut do not become equal"
+        "a flow whose uplink and downlink are both full is marked and trimmed at each, so it gets less than its "
+        "rivals (0.2 beside 0.8 of a link): shares of this congestion control are not max-min where flows meet twice"
     ),
     "R12": (
         "an EV's SKIP ends when it was passed over once (reference 5.4), so of two EVs a marked one still gets every "
@@ -47,8 +47,8 @@ _WHY: dict[str, str] = {
         "live; a round trip is milliseconds here"
     ),
     "R16": (
-        "every step waits for the slowest of 32 queue pairs in four processes, so a process that waits for a core "
-        "shows; and one queue pair of 32 is 3.1 points of the share"
+        "every step waits for the slowest of 128 queue pairs in four processes, so a process that waits for a core "
+        "shows; and three uplinks carry the plane's load of four"
     ),
     "R17": (
         "the queue of the job's own packets is most of its round trip, so two or three of a queue pair are on an EV "
@@ -63,8 +63,8 @@ _WHY: dict[str, str] = {
         "adds to both"
     ),
     "R25": (
-        "each port sends a probe every 10 ms; even at 1 ms, 2 % loss takes some hundred probes, 0.1 s, to tell from "
-        "chance and from its neighbours"
+        "at a probe every ms a port, the first of 2 % loss is lost after 25 ms in the mean, and two more losses have "
+        "to follow before it is told from chance and from its neighbours"
     ),
 }
 """Where a criterion is missed: the mechanism that counters and events point to."""

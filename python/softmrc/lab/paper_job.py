@@ -23,9 +23,7 @@ _RATE_BPS = 50_000_000
 _STEP_BYTES = 1 << 20
 _QUEUE_PAIRS = 32
 """Of R16, from each host to the next: one of all is 0.8 points of a share that may differ by 3."""
-_FLAP_BYTES, _FLAP_QUEUE_PAIRS = 1 << 19, 8
-"""A step of R17 is 1.3 times what the ring's lines hold without queues (4 x 50 Mbit/s for 8 ms), so that a packet's
-round trip is the fabric's, not that of the job's own backlog."""
+_FLAP_QUEUE_PAIRS = 8
 _UPLINKS = 4
 _FIELDS: dict[str, int] = {"planes": 4, "t0": 2, "t1": _UPLINKS, "hosts": 4, "rate_bps": _RATE_BPS}
 _BROKEN = 3  # intervals
@@ -49,12 +47,10 @@ class _Steps:
         return len(inside) / sum(inside) if inside else 0.0
 
 
-def _run(
-    job: Job, until: float, steps: _Steps, each: Callable[[], None] = lambda: None, size: int = _STEP_BYTES
-) -> None:
+def _run(job: Job, until: float, steps: _Steps, each: Callable[[], None] = lambda: None) -> None:
     while time.monotonic() < until:
         each()
-        took = job.step(size)
+        took = job.step(_STEP_BYTES)
         steps.ends.append(time.monotonic())
         steps.took.append(took)
 
@@ -161,15 +157,15 @@ def flaps(site: Site) -> Verdict:
     quiet, rough = _Steps(), _Steps()
     hit: list[int] = []
     with site.lab(**_FIELDS) as lab, Job(lab, _RING, _FLAP_QUEUE_PAIRS, evs_per_plane=4) as job:
-        _run(job, time.monotonic() + 0.7, quiet, size=_FLAP_BYTES)
+        _run(job, time.monotonic() + 0.7, quiet)
         # Quiet and rough stretches in turn: a busy machine is the same for both.
         stretches = 3
         flapped = 0
         for _ in range(stretches):
             began = time.monotonic()
-            _run(job, began + seconds / stretches, quiet, size=_FLAP_BYTES)
+            _run(job, began + seconds / stretches, quiet)
             flapper = _Flapper(lab, lot, mean_gap, down, job)
-            _run(job, time.monotonic() + seconds / stretches, rough, flapper.turn, _FLAP_BYTES)
+            _run(job, time.monotonic() + seconds / stretches, rough, flapper.turn)
             flapper.end()
             hit += flapper.lost
             flapped += flapper.count
