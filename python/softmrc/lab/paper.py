@@ -39,8 +39,8 @@ _WHY: dict[str, str] = {
         "rivals (0.2 beside 0.8 of a link): shares of this congestion control are not max-min where flows meet twice"
     ),
     "R12": (
-        "an EV's SKIP ends when it was passed over once (reference 5.4), so of two EVs a marked one still gets every "
-        "third packet and load moves by 2/3 at most; what stays on EV-A is trimmed and sent again"
+        "an EV that was left because of its marks is tried again now and then, and what is trimmed then is sent again; "
+        "without steering by marks trims make EVs SKIP as well"
     ),
     "R13": (
         "with most paths of the only plane dead, most SACKs are lost, too, until EV probes have found the paths that "

@@ -37,7 +37,9 @@ def test_dead_elements_are_named_within_tens_of_milliseconds_of_their_first_loss
     assert max(took) < 0.15
 
 
-@pytest.mark.parametrize(("loss", "usual", "most"), [(1.0, 0.03, 0.05), (0.1, 0.06, 0.12), (0.02, 0.085, 0.2)])
+@pytest.mark.parametrize(
+    ("loss", "usual", "most"), [(1.0, 0.03, 0.05), (0.1, 0.06, 0.12), (0.02, 0.085, 0.2)]
+)
 def test_a_probe_a_millisecond_and_port_names_gray_loss_within_tenths_of_a_second(
     loss: float, usual: float, most: float
 ) -> None:
