@@ -97,9 +97,10 @@ class HostTimers {
 
 // Wire rate of a port at the start of the run, bit/s.
 double port_bps(const Port& p);
-// The line of the host's own port is cut: nothing that it sends leaves.
+// The host's own port is down, and it knows: nothing leaves.
 inline bool dark(const Fabric& fabric, uint32_t host, uint8_t plane) {
-  return !fabric.port(fabric.nic_port(host, plane)).up;
+  const Port& p = fabric.port(fabric.nic_port(host, plane));
+  return !p.up && !p.unseen;
 }
 // Both ways without queues: a data packet of `data` wire bytes and an answer of `ack`; 0: no path.
 Ps base_rtt(const Fabric& fabric, uint32_t src, uint32_t dst, uint8_t plane, uint32_t data, uint32_t ack);

@@ -40,7 +40,8 @@ struct alignas(64) Port {
   bool up = true, listed = false, last_hop = false, lossy = false;
   bool paused = false;                     // PFC: the data class holds still
   uint32_t loss_ppb = 0, corrupt_ppb = 0;  // parts per billion, after the line
-  int32_t credit = 0;  // weighted control class: control bytes it may still send before data
+  int32_t credit = 0;   // weighted control class: control bytes it may still send before data
+  bool unseen = false;  // down in this direction alone: a NIC goes on sending into it
   base::Rng rng{0};
   PortCounters n;
 };

@@ -80,9 +80,8 @@ void Simulation::apply(const Event& e, uint32_t which) {
         p.per_byte = static_cast<ByteTime>(std::min(static_cast<double>(p.full_per_byte) / f.value, 0x1p62));
         break;
       default:
+        p.unseen = !up && f.directions != 3;
         set_link(2 * f.target + dir, up);
-        if (up && fabric_.is_host(p.from) && !wake_.empty())
-          wake(p.from, e.at);  // also where nobody tells it
     }
     p.lossy = p.loss_ppb != 0 || p.corrupt_ppb != 0;
   }

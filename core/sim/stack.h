@@ -112,7 +112,7 @@ class HostsOf final : public Hosts {
     Ps next = std::min(stack_.next_timer(host), env_.tasks.next_start(host));
     for (uint32_t w = stack_.wants(host); w != 0; w &= w - 1) {
       const PortId p = env_.fabric.nic_port(host, static_cast<uint8_t>(__builtin_ctz(w)));
-      if (p != kNoPort && env_.fabric.port(p).up) next = std::min(next, takes_at(env_.fabric.port(p)));
+      if (p != kNoPort && takes(env_.fabric.port(p))) next = std::min(next, takes_at(env_.fabric.port(p)));
     }
     return next;
   }
@@ -129,6 +129,7 @@ class HostsOf final : public Hosts {
   S& stack() { return stack_; }
 
  private:
+  static bool takes(const Port& p) { return p.up || p.unseen; }
   // When the port takes its next frame: while the line is busy, a stack may have `kNicQueue` bytes wait
   // behind it, as NICs do. Without that, a sender whose window is the limit sends by the line that happens to
   // be idle, and planes that fall out of step stay behind.
@@ -148,7 +149,7 @@ class HostsOf final : public Hosts {
         const PortId id = env_.fabric.nic_port(host, plane);
         if (id == kNoPort) continue;
         const Port& p = env_.fabric.port(id);
-        if (!p.up) continue;  // the stack hears of it by on_port
+        if (!takes(p)) continue;  // the stack hears of it by on_port
         if (const Ps at = takes_at(p); at <= now) {
           free |= 1u << plane;
         } else {

@@ -227,6 +227,23 @@ TEST_CASE("mrc: a peer that is gone ends the task as failed, within the retry bu
   CHECK(b.sim.totals().qp_errors >= 1);
 }
 
+TEST_CASE("mrc: a NIC does not see that its line is dead in its own direction; it learns from losses") {
+  const Shape s = shape(1, 2, 2, 2);
+  Bench one(s), both(s);
+  for (Bench* b : {&one, &both}) {
+    b->send(0, 1, 20'000'000);
+    b->fault(FaultKind::link_down, b->link(0, s.t0_node(1, 0)), 100'000, 0, 1);
+  }
+  both.fault(FaultKind::link_down, both.link(0, s.t0_node(2, 0)), 100'000, 0, 1);
+  one.run();
+  CHECK(one.all_done());
+  CHECK(one.sim.totals().drops_link > 0);
+  CHECK(one.planes_with_bad() == std::set<uint8_t>({1}));
+  both.run();
+  CHECK(both.state == Simulation::State::done);
+  CHECK(both.sim.tasks().times().status[0] == TaskStatus::failed);
+}
+
 TEST_CASE(
     "mrc: a host without a port from the start fails within the same budget, or goes on with the first that "
     "comes") {
