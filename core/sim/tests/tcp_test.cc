@@ -312,7 +312,7 @@ TEST_CASE("tcp: a connection whose path is gone fails") {
 }
 
 TEST_CASE("tcp: heavy loss both ways slows a transfer to milliseconds a segment, not to minutes") {
-  for (const uint64_t seed : {1, 2, 3}) {
+  for (const uint64_t seed : {uint64_t{1}, uint64_t{2}, uint64_t{3}}) {
     Workload w;
     send(w, 0, 1, 2 << 20);
     RunSpec s = run_spec(star(2), w);
