@@ -84,6 +84,7 @@ void Endpoint::Impl::settle(Instant now, uint32_t slot) {
     push_event(e);
   }
   timers.set(slot + 1, qp.deadline());
+  if (untimed == slot) untimed = kNoSlot;  // that was its turn
   if (qp.may_send(now)) scheduler.ready(slot);
   if (qp.share() == nullptr) return;
   qp.count_share();

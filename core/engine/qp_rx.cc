@@ -127,8 +127,10 @@ void Qp::note_feedback(Instant now, uint32_t tag, bool good) {
 void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p) {
   if (state_ != QpState::rts) return;
   ++sacks_rx_;
+  if (!p.seth.pr) table_->expect(p.seth.entropy, 0);
   sync_timing();
   effects_.clear();
+  if (!p.seth.pr) table_->expect(p.seth.entropy, 1);
   const auto probe = p.seth.pr ? probes_.answered(p.seth.probe_id, p.seth.entropy) : std::optional<Probe>{};
   if (probe) req_->on_peer_alive(probe->sent_at);
   req_->on_sack(now, view_of(p), effects_);

@@ -56,8 +56,11 @@ void EvTable::Impl::index() {
 }
 
 const Entry* EvTable::Impl::find_exact(uint32_t tag) const {
+  if (last_found < entries.size() && entries[last_found].tag == tag) return &entries[last_found];
   for (size_t at = home(tag); by_tag[at] != kNoSlot; at = (at + 1) & (by_tag.size() - 1)) {
-    if (entries[by_tag[at]].tag == tag) return &entries[by_tag[at]];
+    if (entries[by_tag[at]].tag != tag) continue;
+    last_found = by_tag[at];
+    return &entries[last_found];
   }
   return nullptr;
 }
@@ -443,6 +446,13 @@ void EvTable::take_events(std::vector<StateEvent>& out) {
 }
 
 void EvTable::prefetch() const { base::prefetch(*impl_); }
+
+void EvTable::expect(uint32_t tag, int step) const {
+  const Impl& m = *impl_;
+  const uint16_t* place = &m.by_tag[m.home(m.swapped_halves ? swap_halves(tag) : tag)];
+  if (step == 0) return __builtin_prefetch(place);
+  if (*place != kNoSlot) __builtin_prefetch(&m.entries[*place], 1);
+}
 
 size_t EvTable::memory_bytes() const {
   const Impl& m = *impl_;

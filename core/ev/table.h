@@ -125,6 +125,9 @@ class EvTable {
   [[nodiscard]] uint32_t usable_active() const;  // GOOD or SKIP in the active set
   [[nodiscard]] size_t memory_bytes() const;
   void prefetch() const;  // what the next calls will read
+  // Feedback on `tag` comes soon: step 0 asks the cache for its place in the index, a later step 1 for its
+  // entry.
+  void expect(uint32_t tag, int step) const;
   // Drains state changes since the last call into `out` (bounded queue of 1024; overflow counts in
   // dropped()).
   void take_events(std::vector<StateEvent>& out);

@@ -60,6 +60,8 @@ struct EvTable::Impl final : SlotView {
   uint16_t run_entry = 0;    // EV of the run under way
   uint32_t run_left = 0;     // its packets still to come
   uint16_t last_sent = 0;    // entry the last packet went out on
+  // Entry asked for last: feedback on a packet asks several times for the same one.
+  mutable uint16_t last_found = 0;
 
   Impl(const TableConfig& c, std::unique_ptr<PathPolicy> p, base::Rng r)
       : config(c), policy(std::move(p)), rng(r) {}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <vector>
 
@@ -18,16 +19,19 @@ struct Record {
   uint32_t in_port = UINT32_MAX;  // the port it left by: tells records of the same instant apart
   [[nodiscard]] Kind kind() const { return static_cast<Kind>(key >> 30); }
   [[nodiscard]] uint32_t id() const { return key & 0x3FFFFFFF; }
+  [[nodiscard]] bool is_frame() const { return key >> 31 == 0; }
   static constexpr uint32_t make_key(Kind k, uint32_t id) { return (static_cast<uint32_t>(k) << 30) | id; }
 };
 
 class Calendar {
  public:
-  // `width`: length of a bucket in ps; any value is right, about a window is fast.
-  explicit Calendar(Ps width = 1) : width_(width), ring_(kRing) {}
+  // `width`: length of a bucket in ps, made longer to a power of two; any value above 0 is right, about a
+  // window is fast.
+  explicit Calendar(Ps width = 1)
+      : shift_(static_cast<int>(std::bit_width(static_cast<uint64_t>(width - 1)))), ring_(kRing) {}
 
   void put(const Record& r) {
-    const int64_t w = r.at / width_;
+    const int64_t w = r.at >> shift_;
     ++size_;
     if (w - base_ < kRing) {
       auto& slot = ring_[static_cast<size_t>(w) & (kRing - 1)];
@@ -44,7 +48,7 @@ class Calendar {
   // increasing `end`.
   void take(Ps end, std::vector<Record>& out) {
     out.clear();
-    const int64_t last = end / width_;
+    const int64_t last = end >> shift_;
     if (size_ == 0) return advance(last);
     for (; base_ < last; advance(base_ + 1))
       take_bucket(ring_[static_cast<size_t>(base_) & (kRing - 1)], out);
@@ -63,7 +67,7 @@ class Calendar {
   [[nodiscard]] size_t size() const { return size_; }
   // Nothing is earlier than `at`.
   void skip_to(Ps at) {
-    if (const int64_t w = at / width_; w > base_) advance(w);
+    if (const int64_t w = at >> shift_; w > base_) advance(w);
   }
 
  private:
@@ -106,7 +110,7 @@ class Calendar {
     slot.resize(keep);
   }
 
-  Ps width_;
+  int shift_;
   int64_t base_ = 0;
   size_t size_ = 0;
   std::vector<std::vector<Record>> ring_, spare_;

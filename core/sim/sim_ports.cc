@@ -10,14 +10,13 @@ constexpr size_t kAhead = 12;  // arriving frames fetched before their turn
 constexpr size_t kQueued = 5;  // the same of frames that wait since the last window
 }  // namespace
 
-void Simulation::depart(PortId id, Port& p, FrameId frame, Ps start) {
-  const Frame& f = pool_[frame];
+void Simulation::depart(PortId id, Port& p, FrameId frame, Frame& f, Ps start) {
   // The line is free, and frames leave in the order of their class.
   if (spec_.check && start < p.free_at) ++violations_;
   p.free_at = start + serialization(p.per_byte, f.size);
   p.n.tx_bytes += f.size;
   ++p.n.tx_packets;
-  carry(id, p, frame, p.free_at);
+  carry(id, p, frame, f, p.free_at);
 }
 
 bool Simulation::run_port(PortId id, Ps end) {
@@ -30,8 +29,8 @@ bool Simulation::run_port(PortId id, Ps end) {
     const bool waiting = !p.control.empty() || (!p.data.empty() && !p.paused);
     const Ps serve = waiting ? std::max(p.free_at, cursor) : kNever;
     if (i < arrivals.size() && arrivals[i].at <= serve) {
-      const Arrival& a = arrivals[i++];
       if (i + kAhead < arrivals.size()) pool_.prefetch(arrivals[i + kAhead].frame);
+      const Arrival& a = arrivals[i++];
       cursor = a.at;
       Frame& f = pool_[a.frame];
       if (!p.up) {
@@ -47,7 +46,7 @@ bool Simulation::run_port(PortId id, Ps end) {
           p.n.max_queue = std::max(p.n.max_queue, f.size);
           p.n.window_queue = std::max(p.n.window_queue, f.size);
         }
-        depart(id, p, a.frame, a.at);
+        depart(id, p, a.frame, f, a.at);
         continue;
       }
       if (enqueue(pool_, p, rules, a.frame, f) == Fate::dropped) pool_.give(a.frame);
@@ -56,7 +55,7 @@ bool Simulation::run_port(PortId id, Ps end) {
     if (serve >= end) break;
     cursor = serve;
     const FrameId f = dequeue(pool_, p, rules);
-    depart(id, p, f, serve);
+    depart(id, p, f, pool_[f], serve);
   }
   return !p.data.empty() || !p.control.empty();
 }
@@ -108,7 +107,7 @@ void Simulation::run_coupled(Side& side, Ps begin, Ps end) {
     sent_.clear();
     pauses_out_.clear();
     coupled_->run(node, begin, end, mine, sent_, pauses_out_);
-    for (const Hosts::Sent& s : sent_) carry(s.port, fabric_.port(s.port), s.frame, s.at);
+    for (const Hosts::Sent& s : sent_) carry(s.port, fabric_.port(s.port), s.frame, pool_[s.frame], s.at);
     for (const Pause& p : pauses_out_)
       sides_[side_of(fabric_.port(p.port).from)].calendar.put(
           {p.at, kNoFrame, Record::make_key(p.on ? Record::Kind::pause : Record::Kind::resume, p.port)});

@@ -167,8 +167,9 @@ void Simulation::advance(uint32_t which, Ps target) {
 void Simulation::sort_arrivals(Side& side) {
   pauses_in_.clear();
   touched_.clear();
+  const bool plain = !any_switch_down_ && !coupled_;  // then every frame stays
   for (Record& r : cur_) {
-    if (!keep(side, r)) continue;
+    if (!(plain && r.is_frame()) && !keep(side, r)) continue;
     if (const uint32_t slot = slot_of(r); ranges_[slot].end++ == 0) touched_.push_back(slot);
   }
   uint32_t total = 0;
@@ -262,9 +263,10 @@ void Simulation::run_host(uint32_t host, Ps begin, Ps end) {
   totals_.frames_sent += sent_.size();
   for (const Hosts::Sent& s : sent_) {
     Port& p = fabric_.port(s.port);
-    p.n.tx_bytes += pool_[s.frame].size;
+    Frame& f = pool_[s.frame];
+    p.n.tx_bytes += f.size;
     ++p.n.tx_packets;
-    carry(s.port, p, s.frame, s.at);
+    carry(s.port, p, s.frame, f, s.at);
   }
 }
 
@@ -273,9 +275,8 @@ void Simulation::lose(FrameId f, uint64_t& counter) {
   pool_.give(f);
 }
 
-void Simulation::carry(PortId id, Port& p, FrameId frame, Ps sent) {
-  if (!pcap_port_.empty() && pcap_port_[id] && pcap_.size() < kMaxPcap)
-    pcap_.push_back({sent, id, pool_[frame]});
+void Simulation::carry(PortId id, Port& p, FrameId frame, Frame& f, Ps sent) {
+  if (!pcap_port_.empty() && pcap_port_[id] && pcap_.size() < kMaxPcap) pcap_.push_back({sent, id, f});
   if (!p.up) {
     ++p.n.lost;
     return lose(frame, totals_.drops_link);
@@ -292,7 +293,7 @@ void Simulation::carry(PortId id, Port& p, FrameId frame, Ps sent) {
       return lose(frame, totals_.drops_corrupt);
     }
   }
-  const Hop hop = fabric_.next(id, pool_[frame]);
+  const Hop hop = fabric_.next(id, f);
   if (hop.kind == Hop::Kind::drop) return lose(frame, totals_.drops_no_route);
   const auto kind = hop.kind == Hop::Kind::host ? Record::Kind::host : Record::Kind::port;
   sides_[side_of(p.to)].calendar.put({sent + p.delay, frame, Record::make_key(kind, hop.id), id});

@@ -108,8 +108,8 @@ class Simulation {
   bool run_port(PortId id, Ps end);  // true: something is left in its queues
   // The arrivals of one receiver in order, taken out of the window's; `slot`: a port, or port_count() + host.
   std::span<const Arrival> gather(uint32_t slot);
-  void depart(PortId id, Port& p, FrameId f, Ps start);
-  void carry(PortId id, Port& p, FrameId f, Ps sent);  // the last bit is on the line
+  void depart(PortId id, Port& p, FrameId frame, Frame& f, Ps start);
+  void carry(PortId id, Port& p, FrameId frame, Frame& f, Ps sent);  // the last bit is on the line
   void lose(FrameId f, uint64_t& counter);
   void wake(uint32_t host, Ps at) {
     wake_[host] = std::min(wake_[host], at);
