@@ -1,6 +1,7 @@
 """One simulation of `softmrc bench sim`, in a process of its own so that its memory is its own.
 
-Called as `python -m softmrc.bench._simrun MATRIX TOPOLOGY MBPS SEED`; prints one JSON object.
+Called as `python -m softmrc.bench._simrun MATRIX TOPOLOGY MBPS SEED [alike]`; prints one JSON object. With `alike`
+switches hash EVs and mark from 25 to 100 KB, as htsim's do.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ import json
 import sys
 import time
 
+ECN_BYTES = (25_000, 100_000)
+"""Where marks begin and are certain in the queues of htsim's recorded runs."""
 
-def main(matrix: str, topology: str, mbps: str, seed: str) -> None:
+
+def main(matrix: str, topology: str, mbps: str, seed: str, fabric: str = "") -> None:
     """Simulate a matrix with MRC and NSCC and print its figures."""
     begun = time.monotonic()
     import numpy as np
@@ -19,7 +23,16 @@ def main(matrix: str, topology: str, mbps: str, seed: str) -> None:
     from softmrc.sim.result.execute import execute
     from softmrc.sim.result.percentiles import summary
 
-    plan = MatrixRun(matrix=matrix, topology=topology, link_mbps=int(mbps), seed=int(seed)).plan()
+    alike = fabric == "alike"
+    run = MatrixRun(
+        matrix=matrix,
+        topology=topology,
+        link_mbps=int(mbps),
+        seed=int(seed),
+        hashed=alike,
+        ecn_bytes=ECN_BYTES if alike else None,
+    )
+    plan = run.plan()
     cpu = time.process_time()
     outcome = execute(plan).outcome
     cpu = time.process_time() - cpu

@@ -72,13 +72,18 @@ def _say(text: str) -> None:
 def _done(runs: CaseRuns, measured: list[CaseRuns], json: bool) -> None:
     measured.append(runs)
     made = runs.to_json()
-    times = made["completion_us"]
     faster = f"   {made['speedup_vs_htsim']:g} x htsim" if "speedup_vs_htsim" in made else ""
     line = (
         f"{made['name']:16} {made['data_packets_per_s']:>10,} data packets/s   {made['peak_rss_mib']:>7,.0f} MiB   "
-        f"{_busy(made['cpu_share'])}p50 {times['p50']:g}  p99 {times['p99']:g}  max {times['max']:g} us{faster}"
+        f"{_busy(made['cpu_share'])}{_times(made['completion_us'])}{faster}"
     )
+    if "completion_alike_us" in made:
+        line += f"\n{'':16} on switches like htsim's: {_times(made['completion_alike_us'])}"
     (note if json else typer.echo)(line)
+
+
+def _times(us: dict[str, float]) -> str:
+    return f"p50 {us['p50']:g}  p99 {us['p99']:g}  max {us['max']:g} us"
 
 
 def _busy(share: float) -> str:

@@ -12,19 +12,21 @@ from softmrc.errors import UsageError
 
 __all__ = ["htsim"]
 
+Linkspeed = Annotated[int | None, typer.Option(help="Rate of every link, Mb/s, as htsim takes it.")]
+Hashed = Annotated[bool, typer.Option("--hashed", help="Switches hash EVs onto paths, as htsim's do (mrc).")]
+
 
 def htsim(
     matrix: Annotated[str, typer.Argument(help="Connection matrix of csg-htsim or uet-htsim (.cm, .tm).")],
     topo: Annotated[str, typer.Option(help="Topology file (.topo); a full two-tier fabric by default.")] = "",
-    linkspeed: Annotated[
-        int | None, typer.Option(help="Rate of every link, Mb/s, as htsim takes it.")
-    ] = None,
+    linkspeed: Linkspeed = None,
     planes: Annotated[
         int, typer.Option(help="So many such fabrics side by side, each at 1/planes of the rate.")
     ] = 1,
     transport: Annotated[str, typer.Option(help="As mrc, mrc:no-trimming, rocev2:16qp, tcp:dctcp.")] = "mrc",
     paths: Annotated[int, typer.Option(help="EVs a flow sprays over (mrc).")] = 64,
     qps: Annotated[int, typer.Option(help="QPs for each pair of hosts.")] = 1,
+    hashed: Hashed = False,
     end_us: Annotated[float | None, typer.Option("--end", help="Stop at this simulated time, us.")] = None,
     sample_us: Annotated[
         float | None, typer.Option("--sample", help="Sample goodput every so many us.")
@@ -65,6 +67,7 @@ def htsim(
             transport=transport,
             paths=paths,
             qps=qps,
+            hashed=hashed,
             seed=1 if seed is None else seed,
             until_ns=_ns("--end", end_us),
             sample_ns=_ns("--sample", sample_us),

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from softmrc.errors import UsageError
 from softmrc.sim.result.execute import Limits, Plan
 
 if TYPE_CHECKING:
-    from softmrc.sim.config import Clos, Transport
+    from softmrc.sim.config import Clos, Queues, Transport
 
 __all__ = ["MatrixRun", "full_two_tier"]
 
@@ -72,6 +72,10 @@ class MatrixRun:
     seed: int = 1
     until_ns: int | None = None
     sample_ns: int | None = None
+    hashed: bool = False
+    """Switches hash EVs onto paths, as htsim's do, instead of following the paths that they name; mrc only."""
+    ecn_bytes: tuple[int, int] | None = None
+    """Marks begin and are certain at so many queued bytes; none: 0.2 and 0.8 of rate x RTT."""
     limits: Limits = field(default_factory=Limits)
 
     def plan(self) -> Plan:
@@ -80,7 +84,8 @@ class MatrixRun:
         Raises:
             UsageError: a file is wrong (named with its line), or a number is out of range.
         """
-        from softmrc.sim.config import MAX_PLANES, Queues
+        from softmrc.sim.ablations import changes_of
+        from softmrc.sim.config import MAX_PLANES
         from softmrc.sim.htsim import read_matrix
         from softmrc.sim.htsim_workload import matrix_faults, matrix_workload
         from softmrc.sim.workload import GREEDY
@@ -89,6 +94,8 @@ class MatrixRun:
             raise UsageError(f"--linkspeed is 1 to {_MAX_MBPS} Mb/s, not {self.link_mbps}")
         if not 1 <= self.planes <= MAX_PLANES:
             raise UsageError(f"planes = {self.planes}: 1 to {MAX_PLANES}")
+        if self.hashed and changes_of(self.transport)[0] != "mrc":
+            raise UsageError(f"{self.transport}: its packets are hashed anyway; --hashed is for mrc")
         if not 0 <= self.seed < 1 << 63:
             raise UsageError(f"a seed is a whole number from 0 to 2^63 - 1, not {self.seed}")
         read = read_matrix(self.matrix)
@@ -105,7 +112,7 @@ class MatrixRun:
             workload=workload,
             transport=self._transport(),
             label=self.transport,
-            queues=Queues() if queue is None else Queues(data_bytes=queue),
+            queues=self._queues(queue),
             faults=matrix_faults(read, fabric),
             seed=self.seed,
             until_ns=self.until_ns,
@@ -122,6 +129,7 @@ class MatrixRun:
                 "qps": self.qps,
                 "until_ns": self.until_ns,
                 "sample_ns": self.sample_ns,
+                **({"hashed": True} if self.hashed else {}),
             },
         )
 
@@ -139,5 +147,13 @@ class MatrixRun:
         from softmrc.sim.ablations import changes_of, transport_of
 
         kind, _ = changes_of(self.transport)
-        settings = {"qps": self.qps, **({"evs": self.paths} if kind == "mrc" else {})}
+        settings: dict[str, Any] = {"qps": self.qps}
+        if kind == "mrc":
+            settings |= {"evs": self.paths, **({"mode": "ecmp"} if self.hashed else {})}
         return transport_of(self.transport, **settings)
+
+    def _queues(self, data_bytes: int | None) -> Queues:
+        from softmrc.sim.config import Queues
+
+        low, high = self.ecn_bytes or (None, None)
+        return Queues(data_bytes=data_bytes, ecn_min=low, ecn_max=high)

@@ -78,6 +78,11 @@ def test_a_run_is_measured_in_its_own_process(tmp_path: Path) -> None:
     assert runs.ours[0]["completion_us"]["p50"] >= SMALL.ideal_us * 0.97
     assert runs.ours[0]["completion_us"] == runs.ours[1]["completion_us"]
     assert told[0] == "small: 1 of 2"
+    # Once more on switches that hash: the same flows, other paths.
+    assert runs.alike is not None
+    assert runs.alike["data_packets"] == 8 * 489
+    assert runs.alike["completion_us"] != runs.ours[0]["completion_us"]
+    assert made["completion_alike_us"] == runs.alike["completion_us"]
 
 
 def test_what_htsim_prints() -> None:
@@ -111,6 +116,10 @@ def test_rows_are_judged() -> None:
     assert completion.value == pytest.approx(70 / 55.8 - 1, abs=1e-4)
     assert completion.peer["source"] == "recorded"
     assert rows["two_tier_8192"].detail["cpu_share"] == 0.5
+    alike = rows_of([CaseRuns(large, [figures(300, p99=40.0)], [], figures(300, p99=55.8))])
+    detail = {row.name: row for row in alike}["completion_two_tier_8192"].detail
+    assert detail["ratios"]["p99"] == 1.0
+    assert detail["named_paths"]["ratios"]["p99"] == pytest.approx(40 / 55.8, abs=1e-4)
     better = rows_of([CaseRuns(SMALL, [figures(50)], [figures(25)])])
     assert [(row.name, row.ok) for row in better] == [("small", True), ("completion_small", True)]
     assert better[0].peer["median"] == 25

@@ -11,6 +11,8 @@ from softmrc.sim.config import Clos, Fault
 from softmrc.sim.htsim import parse_matrix, permutation_matrix, permutation_name, read_matrix
 from softmrc.sim.htsim_topo import parse_topology, read_topology
 from softmrc.sim.htsim_workload import matrix_faults, matrix_workload
+from softmrc.sim.matrix_run import MatrixRun
+from softmrc.sim.transports import Mrc
 from softmrc.sim.workload import GREEDY, TaskKind, Workload
 
 CHAIN = """\
@@ -386,3 +388,18 @@ def without(text: str, line: str) -> str:
 def test_bad_topologies_are_refused(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse_topology(text, "t.topo")
+
+
+def test_switches_hash_when_they_are_told_to(tmp_path: Path) -> None:
+    matrix = tmp_path / "perm.cm"
+    matrix.write_text(permutation_matrix(8, 10_000, seed=1))
+    plain = MatrixRun(matrix=str(matrix)).plan()
+    hashed = MatrixRun(matrix=str(matrix), hashed=True, ecn_bytes=(25_000, 100_000)).plan()
+    assert isinstance(plain.transport, Mrc)
+    assert isinstance(hashed.transport, Mrc)
+    assert (plain.transport.mode, hashed.transport.mode) == ("srv6", "ecmp")
+    assert (plain.queues.ecn_min, hashed.queues.ecn_min, hashed.queues.ecn_max) == (None, 25_000, 100_000)
+    assert "hashed" not in plain.settings
+    assert hashed.settings["hashed"] is True
+    with pytest.raises(UsageError, match="tcp: its packets are hashed anyway"):
+        MatrixRun(matrix=str(matrix), transport="tcp", hashed=True).plan()
