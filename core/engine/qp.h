@@ -154,6 +154,7 @@ class Qp final : private reliability::Placement {
   void emit_probe(Instant now, ev::PathId path, bool tail, base::MutByteView head, Transmit& out);
   std::optional<ev::PathId> tail_path(Instant now, uint32_t usable);
   uint8_t data_dscp(bool rtx) const;
+  [[nodiscard]] bool keeps_level() const;
   // Where a packet that a queue refused is sent again: in the plane of that queue, or the others would carry
   // its part. 0: anywhere.
   [[nodiscard]] uint32_t repair_planes(const reliability::PlannedPacket& plan) const;

@@ -175,13 +175,17 @@ std::optional<ev::PathId> Qp::data_path(Instant now, uint32_t usable, int64_t no
   return path;
 }
 
+// Not where packets leave in runs: those lines belong to a kernel, take what they take, and waiting for one
+// of them costs the others most of their rate (`softmrc bench transport --only four_paths_9000`).
+bool Qp::keeps_level() const { return table_->equal_planes() && !env_.run.used(); }
+
 uint32_t Qp::repair_planes(const reliability::PlannedPacket& plan) const {
-  if (plan.repair_port == 0 || balance_.stuck(plan.repair_port) || !table_->equal_planes()) return 0;
+  if (plan.repair_port == 0 || balance_.stuck(plan.repair_port) || !keeps_level()) return 0;
   return (1u << plan.repair_port) & usable_ports_ & table_->planes_in_use();
 }
 
 uint32_t Qp::level_planes(Instant now, uint32_t usable) {
-  if (!table_->equal_planes()) return usable;
+  if (!keeps_level()) return usable;
   balance_.count(usable_ports_ & table_->planes_in_use());
   const uint32_t level = usable & ~balance_.too_far_ahead();
   if (level != 0 || usable == 0 || !balance_.refused(now, balance_.last())) return level;
