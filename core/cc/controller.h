@@ -73,6 +73,7 @@ class Controller {
   [[nodiscard]] virtual bool can_send() const = 0;  // D-14: cwnd > inflight
   // Reference 7.6, asked before a packet of `nominal` bytes goes out: should it carry AR?
   [[nodiscard]] virtual bool wants_ack(int64_t nominal, int64_t peer_sack_bytes) const = 0;
+  virtual void prefetch() const {}  // what the next calls will read
   [[nodiscard]] virtual Snapshot snapshot() const = 0;
   [[nodiscard]] virtual std::vector<NamedCounter> counters() const = 0;
 };

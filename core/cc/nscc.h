@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "base/prefetch.h"
 #include "cc/nscc_math.h"
 
 namespace mrc::cc {
@@ -21,6 +22,7 @@ class Nscc final : public Controller {
   void on_link(base::Instant now, const LinkParams& link) override;
   [[nodiscard]] bool can_send() const override { return cwnd_ > static_cast<double>(inflight_); }
   [[nodiscard]] bool wants_ack(int64_t nominal, int64_t peer_sack_bytes) const override;
+  void prefetch() const override { base::prefetch(*this); }
   [[nodiscard]] Snapshot snapshot() const override;
   [[nodiscard]] std::vector<NamedCounter> counters() const override;
   [[nodiscard]] const NsccParams& params() const { return p_; }

@@ -38,6 +38,16 @@ struct Endpoint::Impl {
   void retime_later(uint32_t slot);
   void retime();
   void handle(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes);
+  // Of many QPs none is in the cache when its turn comes: memory is asked for those that follow, in stages,
+  // while others are served. Hints alone.
+  static constexpr size_t kStages = 3;
+  void prefetch_stage(uint32_t slot, size_t stage) const;
+  void prefetch_of(std::span<const Datagram> batch, size_t at, size_t stage) const;
+  // The slots that come next, by `nth`(k): the nearer one is, the later its stage.
+  template <typename F>
+  void look_ahead(size_t count, F nth) const {
+    for (size_t k = 0; k < std::min(count, kStages); ++k) prefetch_stage(nth(k), kStages - 1 - k);
+  }
   void settle_ops(Instant now);
   void drain_completions(Instant now, Qp& qp);
   void drain_ev_events(Qp& qp);

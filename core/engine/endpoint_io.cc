@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "engine/endpoint_impl.h"
 
 namespace mrc::engine {
@@ -94,6 +95,7 @@ void Endpoint::Impl::settle(Instant now, uint32_t slot) {
 void Endpoint::Impl::wake_waiting(const Share& share, uint32_t slot) {
   // The slot may be another QP's by now, or its QP lead elsewhere.
   if (slot >= qps.size() || !qps[slot].qp || qps[slot].qp->share() != &share) return;
+  look_ahead(share.waiting.size(), [&share](size_t k) { return share.waiting[k]; });
   qps[slot].waiting = false;
   qps[slot].qp->begin_turn();
   scheduler.ready(slot);
@@ -214,8 +216,30 @@ void Endpoint::handle_datagram(Instant now, const wire::DatagramMeta& meta, base
 }
 
 void Endpoint::handle_datagrams(Instant now, std::span<const Datagram> batch) {
-  for (const Datagram& d : batch) impl_->handle(now, d.meta, d.bytes);
+  constexpr size_t kApart = 2;  // packets between two stages
+  const bool many = impl_->by_qpn.size() > 1;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    for (size_t stage = 0; many && stage < Impl::kStages; ++stage)
+      impl_->prefetch_of(batch, i + (Impl::kStages - stage) * kApart, stage);
+    impl_->handle(now, batch[i].meta, batch[i].bytes);
+  }
   impl_->settle_pending(now);
+}
+
+void Endpoint::Impl::prefetch_stage(uint32_t slot, size_t stage) const {
+  if (slot >= qps.size() || !qps[slot].qp) return;
+  const Qp& qp = *qps[slot].qp;
+  if (stage == 0) return base::prefetch(qp);
+  stage == 1 ? qp.prefetch_parts() : qp.prefetch_queues();
+}
+
+void Endpoint::Impl::prefetch_of(std::span<const Datagram> batch, size_t at, size_t stage) const {
+  if (at >= batch.size() || batch[at].bytes.size() < wire::kBthBytes) return;
+  const uint32_t qpn = wire::dest_qpn(batch[at].bytes);
+  // The one before it is of the same QP as a rule.
+  if (at > 0 && batch[at - 1].bytes.size() >= wire::kBthBytes && wire::dest_qpn(batch[at - 1].bytes) == qpn)
+    return;
+  if (const uint32_t* slot = by_qpn.find(qpn)) prefetch_stage(*slot, stage);
 }
 
 void Endpoint::Impl::handle(Instant now, const wire::DatagramMeta& meta, base::ByteView bytes) {
@@ -306,6 +330,7 @@ bool Endpoint::poll_transmit(Instant now, uint32_t ports, base::MutByteView head
     if (m.scheduler.empty()) return false;
     const uint32_t slot = m.scheduler.pop();
     if (!m.qps[slot].qp) continue;
+    if (slot != m.turn_slot) m.look_ahead(m.scheduler.size(), [&m](size_t k) { return m.scheduler.peek(k); });
     Qp& qp = *m.qps[slot].qp;
     const TxResult r = qp.transmit(now, ports, head, out);
     if (r == TxResult::no_port) m.scheduler.blocked(slot);

@@ -110,6 +110,13 @@ void Qp::prefetch_parts() const {
   if (req_) req_->prefetch();
   if (rsp_) rsp_->prefetch();
   if (table_) table_->prefetch();
+  if (cc_) cc_->prefetch();
+  __builtin_prefetch(peers_.data());
+}
+
+void Qp::prefetch_queues() const {
+  if (req_) req_->prefetch_queues();
+  if (table_) table_->prefetch_index();
 }
 
 QpStats Qp::stats() const {

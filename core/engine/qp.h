@@ -100,7 +100,8 @@ class Qp final : private reliability::Placement {
   [[nodiscard]] const PeerPort* peer(uint8_t port) const;
   [[nodiscard]] QpStats stats() const;
   [[nodiscard]] size_t memory_bytes() const;
-  void prefetch_parts() const;  // endpoint.h
+  void prefetch_parts() const;   // endpoint.h
+  void prefetch_queues() const;  // what the parts point to
   [[nodiscard]] QpAttr query() const { return attr_; }
   [[nodiscard]] QpState state() const { return state_; }
   [[nodiscard]] uint32_t qpn() const { return qpn_; }

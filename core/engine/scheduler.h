@@ -47,6 +47,9 @@ class Scheduler {
     blocked_.clear();
   }
   [[nodiscard]] bool empty() const { return count_ == 0; }
+  [[nodiscard]] size_t size() const { return count_; }
+  // Who comes after `n` others.
+  [[nodiscard]] uint32_t peek(size_t n) const { return ring_[(head_ + n) & (ring_.size() - 1)]; }
   uint32_t pop() {
     const uint32_t slot = ring_[head_];
     head_ = (head_ + 1) & (ring_.size() - 1);

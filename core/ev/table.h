@@ -124,7 +124,8 @@ class EvTable {
   [[nodiscard]] uint32_t active() const;         // size of the active set
   [[nodiscard]] uint32_t usable_active() const;  // GOOD or SKIP in the active set
   [[nodiscard]] size_t memory_bytes() const;
-  void prefetch() const;  // what the next calls will read
+  void prefetch() const;        // what the next calls will read
+  void prefetch_index() const;  // and what that points to: some time after prefetch()
   // Feedback on `tag` comes soon: step 0 asks the cache for its place in the index, a later step 1 for its
   // entry.
   void expect(uint32_t tag, int step) const;

@@ -57,6 +57,10 @@ class MessageQueue {
   [[nodiscard]] bool has_unsent() const { return send_ < end(); }
   [[nodiscard]] uint32_t incomplete() const { return static_cast<uint32_t>(end() - done_); }
   [[nodiscard]] uint32_t wimm_outstanding() const { return wimm_out_; }
+  void prefetch() const {
+    if (has_unsent()) __builtin_prefetch(&ring_[index(send_)]);
+    if (send_ != done_ && !idle()) __builtin_prefetch(&ring_[index(done_)]);
+  }
   void trim() {
     if (idle()) ring_.trim(kIdleMessages);
   }

@@ -251,6 +251,10 @@ bool Requester::pop_completion(SendCompletion& out) {
   return got;
 }
 void Requester::prefetch() const { base::prefetch(*impl_); }
+void Requester::prefetch_queues() const {
+  impl_->win.prefetch();
+  impl_->msgs.prefetch();
+}
 const RequesterCounters& Requester::counters() const { return impl_->counters; }
 size_t Requester::memory_bytes() const {
   return sizeof(Requester) + sizeof(Impl) + impl_->win.bytes() + impl_->msgs.bytes();

@@ -214,7 +214,8 @@ class Requester {
   bool pop_completion(SendCompletion& out);
   [[nodiscard]] const RequesterCounters& counters() const;
   [[nodiscard]] size_t memory_bytes() const;
-  void prefetch() const;  // what the next calls will read
+  void prefetch() const;         // what the next calls will read
+  void prefetch_queues() const;  // and what that points to: some time after prefetch()
 
  private:
   struct Impl;

@@ -74,6 +74,12 @@ class SentWindow {
 
   // unack + 1 is RECEIVED and leaves.
   void pop_front() { ++unack_; }
+  // Asks the cache for the records that are written next, and for the oldest one.
+  void prefetch() const {
+    if (capacity_ == 0) return;
+    __builtin_prefetch(&records_[slot(unack_ + 1)]);
+    for (int64_t ahead = 0; ahead < 4; ++ahead) __builtin_prefetch(&records_[slot(next_ + ahead)], 1);
+  }
   // Forgets every record, keeps the numbers.
   void abandon();
   // Gives memory back when nothing is outstanding.

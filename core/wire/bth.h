@@ -59,6 +59,9 @@ struct Bth {
   bool operator==(const Bth&) const = default;
 };
 
+// Of at least kBthBytes.
+constexpr uint32_t dest_qpn(base::ByteView b) { return base::load_be24(b.data() + 5); }
+
 // False: fewer than kBthBytes.
 constexpr bool parse_bth(base::ByteView b, Bth& out) {
   if (b.size() < kBthBytes) return false;
@@ -70,7 +73,7 @@ constexpr bool parse_bth(base::ByteView b, Bth& out) {
   out.tver = p[1] & 0x0F;
   out.p_key = base::load_be16(p + 2);
   out.var_res = p[4];
-  out.dqp = base::load_be24(p + 5);
+  out.dqp = dest_qpn(b);
   out.a = (p[8] & 0x80) != 0;
   out.r = (p[8] & 0x40) != 0;
   out.rtx = (p[8] & 0x20) != 0;
