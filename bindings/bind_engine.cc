@@ -73,6 +73,8 @@ const char* name_of(ev::BadReason r) {
       return "always_skip";
     case ev::BadReason::port:
       return "port";
+    case ev::BadReason::relapse:
+      return "relapse";
     case ev::BadReason::controller:
       return "controller";
   }

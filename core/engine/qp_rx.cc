@@ -153,6 +153,8 @@ void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet
   } else {
     if (!table_->on_feedback(now, p.seth.entropy, m)) ++unknown_ev_;
     if (delayed) table_->on_delayed(now, p.seth.entropy);
+    if (table_->on_trial(p.seth.entropy) && req_->was_full(Psn(p.seth.cack_psn) + p.seth.ack_psn_offset))
+      table_->on_full_arrived(p.seth.entropy);
     note_feedback(now, p.seth.entropy, p.seth.m == 0);
     feedback_since_probe_ = true;
   }

@@ -100,6 +100,7 @@ void EvTable::Impl::to_good(base::Instant now, Entry& e, bool as_skip) {
   e.reason = BadReason::none;
   e.probing = false;
   e.successes = e.backoff = e.losses = 0;
+  set_trial(e, false);
   e.timer = {};
   if (change) {
     e.since = now;
@@ -161,6 +162,7 @@ void EvTable::Impl::to_bad(base::Instant now, Entry& e, BadReason why, bool floo
   e.successes = e.backoff = e.losses = 0;
   e.marks = e.passed = 0;
   planes_changed = true;
+  set_trial(e, false);
   schedule_first_probe(now, e);
   emit(now, e);
   if (why != BadReason::port) swap_out(e);  // a dead plane has no good spare either
@@ -168,7 +170,10 @@ void EvTable::Impl::to_bad(base::Instant now, Entry& e, BadReason why, bool floo
 }
 
 void EvTable::Impl::forgive(base::Instant now, Entry* e) {
-  if (e != nullptr && e->state == State::assumed_bad && e->reason == BadReason::loss) to_good(now, *e, false);
+  if (e == nullptr || e->state != State::assumed_bad) return;
+  if (e->reason != BadReason::loss && e->reason != BadReason::relapse) return;
+  e->relapses = 0;
+  to_good(now, *e, false);
 }
 
 std::optional<PathId> EvTable::choose(base::Instant now, uint32_t ports, std::optional<uint32_t> avoid) {
@@ -308,8 +313,28 @@ bool EvTable::on_loss(base::Instant now, uint32_t tag, BadReason why, base::Inst
     e->last_loss = at;
     if (e->losses < m.config.bad_after) return true;
   }
-  m.to_bad(now, *e, why, true);
+  m.to_bad(now, *e, m.note_relapse(*e, why), true);
   return true;
+}
+
+BadReason EvTable::Impl::note_relapse(Entry& e, BadReason why) {
+  if (e.trial == 0) return why;
+  set_trial(e, false);
+  if (e.relapses < kMaxRelapses) ++e.relapses;
+  return e.relapses >= kRelapsesNamed ? BadReason::relapse : why;
+}
+
+bool EvTable::on_trial(uint32_t tag) const {
+  if (impl_->trials == 0) return false;
+  const Entry* e = impl_->find(tag);
+  return e != nullptr && e->trial != 0;
+}
+
+void EvTable::on_full_arrived(uint32_t tag) {
+  Entry* e = impl_->find(tag);
+  if (e == nullptr) return;
+  impl_->set_trial(*e, false);
+  e->relapses = 0;
 }
 
 void EvTable::on_spurious(base::Instant now, uint32_t tag) {
@@ -332,6 +357,7 @@ void EvTable::set_usable_ports(base::Instant now, uint32_t ports) {
       // What was bad before its port is probed at once, with a fresh back-off.
       e.timer = now;
       e.backoff = e.successes = 0;
+      e.relapses = 0;
       e.probing = false;
     }
   }
@@ -340,7 +366,9 @@ void EvTable::set_usable_ports(base::Instant now, uint32_t ports) {
     for (Entry& e : m.entries) {
       const bool back =
           (up & (1u << e.port)) != 0 && e.state == State::assumed_bad && e.reason == BadReason::port;
-      if (back && (e.slot == kNoSlot) == spare) m.to_good(now, e, false);
+      if (!back || (e.slot == kNoSlot) != spare) continue;
+      e.relapses = 0;
+      m.to_good(now, e, false);
     }
   }
   m.refresh_next_probe();
@@ -354,6 +382,7 @@ bool EvTable::set_state(base::Instant now, uint32_t tag, State state) {
     // Allowed again on a port that is down: what the port going down would have made of it.
     const bool up = (m.usable_ports & (1u << e->port)) != 0;
     if (!up && e->state == State::denied) e->state = State::good;
+    if (up) e->relapses = 0;
     up ? m.to_good(now, *e, false) : m.to_bad(now, *e, BadReason::port, false);
   } else if (state == State::denied && e->state != State::denied) {
     e->state = State::denied;
@@ -362,6 +391,7 @@ bool EvTable::set_state(base::Instant now, uint32_t tag, State state) {
     e->probing = false;
     e->marks = e->passed = 0;
     m.planes_changed = true;
+    m.set_trial(*e, false);
     m.emit(now, *e);
     m.swap_out(*e);
     m.refresh_next_probe();
@@ -380,6 +410,7 @@ bool EvTable::replace(base::Instant now, uint32_t tag, PathId with) {
   const Entry* other = m.find_exact(with.tag);
   if (other != nullptr && other != e) return false;  // a reflected tag names one path
   const uint16_t slot = e->slot;
+  m.set_trial(*e, false);
   *e = Entry{};
   e->tag = with.tag;
   e->port = with.port;

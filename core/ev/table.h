@@ -17,7 +17,9 @@ namespace mrc::ev {
 
 // SKIP is internal; profiles and the controller see it as GOOD. Values of the API (reference 12.1).
 enum class State : uint8_t { good = 1, assumed_bad = 2, denied = 4, skip = 8 };
-enum class BadReason : uint8_t { none, loss, timeout, probe, always_skip, port, controller };
+// relapse: data was lost again each time after probes had been answered, so probes say nothing about it: the
+// path carries small packets alone (its MTU has become smaller), or hardly any.
+enum class BadReason : uint8_t { none, loss, timeout, probe, always_skip, port, controller, relapse };
 // SETH.m (reference 2.9).
 enum class PathFeedback : uint8_t { none = 0, skip_once = 1, always_skip = 2 };
 
@@ -78,6 +80,10 @@ class EvTable {
   // ASSUMED_BAD, it is GOOD again at once. Our own tag, or the one that its late SACK reflects.
   void on_spurious(base::Instant now, uint32_t tag);
   void on_late_original(base::Instant now, uint32_t tag);
+  // An EV that is GOOD again because probes were answered is on trial until a full packet of data has arrived
+  // over it. Data lost before that is a relapse, and from the second one on the next trial is ever later.
+  [[nodiscard]] bool on_trial(uint32_t tag) const;
+  void on_full_arrived(uint32_t tag);
   void on_probe_ack(base::Instant now, uint32_t tag, PathFeedback m);
   void on_probe_lost(base::Instant now, uint32_t tag);
   // EV probes of the reverse set (6.13). `blame`: one sent later was answered, so the peer is there. The

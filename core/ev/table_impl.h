@@ -12,6 +12,8 @@ namespace mrc::ev {
 inline constexpr uint16_t kNoSlot = 0xFFFF;
 inline constexpr uint32_t kAllMarked = 2047, kMaxTurnsOver = 31;
 inline constexpr uint32_t kFewMarks = 64;  // 3 %: too few to tell EVs apart
+// The first relapse may be chance; of so many in a row the reason is said; more are not counted.
+inline constexpr uint8_t kRelapsesFree = 2, kRelapsesNamed = 3, kMaxRelapses = 31;
 
 // One cache line: every packet reads the state of another EV and counts there.
 struct alignas(64) Entry {
@@ -19,16 +21,18 @@ struct alignas(64) Entry {
   uint8_t port = 0;
   State state = State::good;
   BadReason reason = BadReason::none;
-  bool probing = false;     // one probe is outstanding
-  uint8_t successes = 0;    // probe answers in a row
-  uint8_t backoff = 0;      // doublings of the probe interval
-  uint8_t losses = 0;       // within bad_window
-  uint8_t unanswered = 0;   // EV probes in a row
-  uint16_t slot = kNoSlot;  // position in the active set; kNoSlot: backup
-  uint16_t marks : 11 = 0;  // how many of its packets were marked of late, in 1/2048
-  uint16_t passed : 5 = 0;  // turns passed over for that since its last packet
-  base::Instant since{};    // last change between GOOD, ASSUMED_BAD and DENIED
-  base::Instant timer{};    // SKIP: when it was set; ASSUMED_BAD: next probe
+  bool probing = false;        // one probe is outstanding
+  uint8_t successes = 0;       // probe answers in a row
+  uint8_t backoff = 0;         // doublings of the probe interval
+  uint8_t losses = 0;          // within bad_window
+  uint8_t unanswered : 2 = 0;  // EV probes in a row
+  uint8_t relapses : 5 = 0;    // trials in a row that ended with a loss
+  uint8_t trial : 1 = 0;       // GOOD by the word of probes alone
+  uint16_t slot = kNoSlot;     // position in the active set; kNoSlot: backup
+  uint16_t marks : 11 = 0;     // how many of its packets were marked of late, in 1/2048
+  uint16_t passed : 5 = 0;     // turns passed over for that since its last packet
+  base::Instant since{};       // last change between GOOD, ASSUMED_BAD and DENIED
+  base::Instant timer{};       // SKIP: when it was set; ASSUMED_BAD: next probe
   uint64_t sent = 0;
   uint32_t ecn = 0, trimmed = 0, lost = 0, probes = 0, probe_acks = 0;
   uint32_t last_loss = 0;  // in 1024 ns, wraps after 73 minutes; 64 bits more an EV would be felt per QP
@@ -62,6 +66,7 @@ struct EvTable::Impl final : SlotView {
   uint16_t last_sent = 0;    // entry the last packet went out on
   // Entry asked for last: feedback on a packet asks several times for the same one.
   mutable uint16_t last_found = 0;
+  uint32_t trials = 0;  // entries on trial
 
   Impl(const TableConfig& c, std::unique_ptr<PathPolicy> p, base::Rng r)
       : config(c), policy(std::move(p)), rng(r) {}
@@ -120,6 +125,12 @@ struct EvTable::Impl final : SlotView {
   // Leaves rotation. `floor`: refused (SKIP instead) where ev_min_active would be undercut.
   void to_bad(base::Instant now, Entry& e, BadReason why, bool floor);
   void mark_skip(base::Instant now, Entry& e);
+  void set_trial(Entry& e, bool on) {
+    trials += static_cast<uint32_t>(on) - e.trial;
+    e.trial = on;
+  }
+  // Data was lost that retires `e`: the reason for which it does.
+  [[nodiscard]] BadReason note_relapse(Entry& e, BadReason why);
   // A loss that retired `e` was none.
   void forgive(base::Instant now, Entry* e);
   // A spare of the same plane takes the slot of `e`, if there is one.
@@ -131,7 +142,7 @@ struct EvTable::Impl final : SlotView {
   [[nodiscard]] uint16_t good_backup(uint8_t port) const;
   void schedule_first_probe(base::Instant now, Entry& e);
   void refresh_next_probe();
-  [[nodiscard]] base::Duration probe_wait(const Entry& e) const;
+  [[nodiscard]] base::Duration probe_wait(const Entry& e, uint8_t doublings) const;
 };
 
 }  // namespace mrc::ev

@@ -250,6 +250,10 @@ bool Requester::pop_completion(SendCompletion& out) {
   impl_->msgs.trim();
   return got;
 }
+bool Requester::was_full(Psn psn) const {
+  const SentRecord* r = impl_->win.recent(impl_->seq_of(psn));
+  return r != nullptr && r->nominal >= impl_->cfg.pmtu;
+}
 void Requester::prefetch() const { base::prefetch(*impl_); }
 void Requester::prefetch_queues() const {
   impl_->win.prefetch();

@@ -212,6 +212,8 @@ class Requester {
   [[nodiscard]] uint32_t wimm_outstanding() const;
   [[nodiscard]] Instant last_progress() const;
   bool pop_completion(SendCompletion& out);
+  // The latest transmission of that PSN was one of a whole payload; false also when it is not known any more.
+  [[nodiscard]] bool was_full(Psn psn) const;
   [[nodiscard]] const RequesterCounters& counters() const;
   [[nodiscard]] size_t memory_bytes() const;
   void prefetch() const;         // what the next calls will read

@@ -20,7 +20,9 @@ struct Ev {
   BadReason reason = BadReason::none;
   bool active = false, probing = false;
   Instant since{}, marked{}, probe_at{};
-  int successes = 0, failures = 0;
+  int successes = 0, failures = 0, relapses = 0;
+  bool trial = false;
+  uint32_t tag = 0;
 };
 
 constexpr uint32_t kPlanes = 3, kActive = 4, kSpare = 2, kFloor = 5;
@@ -32,14 +34,16 @@ class Model {
       : rng_(seed),
         table_(paths(0, kActive), paths(kActive, kActive + kSpare), config(), policy(), Rng(seed)) {
     for (uint32_t p = 1; p <= kPlanes; ++p) {
-      for (uint32_t k = 0; k < kActive + kSpare; ++k)
+      for (uint32_t k = 0; k < kActive + kSpare; ++k) {
         evs_[p * 100 + k] = Ev{static_cast<uint8_t>(p), State::good, BadReason::none, k < kActive};
+        evs_[p * 100 + k].tag = p * 100 + k;
+      }
     }
   }
 
   void step() {
     now_ = now_ + Duration{rng_.below(400'000)};
-    switch (rng_.below(13)) {
+    switch (rng_.below(14)) {
       case 0:
         return feedback(PathFeedback::skip_once);
       case 1:
@@ -58,6 +62,8 @@ class Model {
         return probe();
       case 9:
         return arrived_late();
+      case 10:
+        return arrived();
       default:
         return choose();
     }
@@ -96,7 +102,7 @@ class Model {
     e.state = State::good;
     e.reason = BadReason::none;
     e.successes = e.failures = 0;
-    e.probing = false;
+    e.probing = e.trial = false;
   }
   void bad(Ev& e, BadReason why) {
     if (!usable(e)) return;
@@ -104,8 +110,24 @@ class Model {
     e.reason = why;
     e.since = now_;
     e.successes = e.failures = 0;
-    e.probing = false;
-    e.probe_at = now_ + Duration::micros(24);
+    e.probing = e.trial = false;
+    e.probe_at = now_ + Duration::micros(24) + (e.relapses >= 2 ? wait(e, e.relapses) : Duration{});
+  }
+  static Duration wait(const Ev& e, int doublings) {
+    const Duration most =
+        std::min(Duration::millis(int64_t{1} << std::min(doublings, 20)), Duration::seconds(1));
+    // From the second failure on its own part of it, half at least.
+    const int64_t part = doublings == 0 ? 0 : (e.tag * 0x9e3779b9U) >> 16;
+    return Duration{most.ns - most.ns * part / 0x20000};
+  }
+  void arrived() {
+    const uint32_t tag = any();
+    Ev& e = evs_[tag];
+    CHECK(table_.on_trial(tag) == e.trial);
+    e.trial = false;
+    e.relapses = 0;
+    table_.on_full_arrived(tag);
+    compare();
   }
   void mark(Ev& e) {
     if (!usable(e)) return;
@@ -132,7 +154,10 @@ class Model {
     const Instant sent = now_ - Duration{rng_.below(600'000)};
     if (usable(e) && sent >= e.since) {
       const bool held = e.active && !spare(e.port) && usable_active() <= kFloor;
-      held ? mark(e) : bad(e, BadReason::loss);
+      if (e.trial) e.relapses = std::min(e.relapses + 1, 31);
+      const BadReason why = e.trial && e.relapses >= 3 ? BadReason::relapse : BadReason::loss;
+      e.trial = false;
+      held ? mark(e) : bad(e, why);
     }
     CHECK(table_.on_loss(now_, tag, BadReason::loss, sent));
     compare();
@@ -141,7 +166,10 @@ class Model {
   void arrived_late() {
     const uint32_t tag = any();
     Ev& e = evs_[tag];
-    if (e.state == State::assumed_bad && e.reason == BadReason::loss) good(e);
+    if (e.state == State::assumed_bad && (e.reason == BadReason::loss || e.reason == BadReason::relapse)) {
+      e.relapses = 0;
+      good(e);
+    }
     rng_.below(2) == 0 ? table_.on_spurious(now_, tag) : table_.on_late_original(now_, tag);
     compare();
   }
@@ -153,6 +181,7 @@ class Model {
                                           : State::assumed_bad;
     if (to == State::good) {
       if (!up(e) && e.state == State::denied) e.state = State::good;  // for a moment: its port is down
+      if (up(e)) e.relapses = 0;
       up(e) ? good(e) : bad(e, BadReason::port);
     } else if (to == State::assumed_bad) {
       bad(e, BadReason::controller);
@@ -161,7 +190,7 @@ class Model {
       e.state = State::denied;
       e.reason = BadReason::controller;
       e.since = now_;
-      e.probing = false;
+      e.probing = e.trial = false;
     }
     CHECK(table_.set_state(now_, tag, to));
     compare();
@@ -175,6 +204,7 @@ class Model {
         bad(e, BadReason::port);
         e.probing = false;
       } else if (!was && up(e) && e.state == State::assumed_bad) {
+        e.relapses = 0;
         if (e.reason == BadReason::port) {
           good(e);
           continue;
@@ -217,11 +247,7 @@ class Model {
     Ev& e = evs_[tag];
     e.probing = false;
     e.successes = 0;
-    const Duration most =
-        std::min(Duration::millis(int64_t{1} << std::min(e.failures, 20)), Duration::seconds(1));
-    // From the second failure on its own part of it, half at least.
-    const int64_t part = e.failures == 0 ? 0 : (tag * 0x9e3779b9U) >> 16;
-    e.probe_at = now_ + Duration{most.ns - most.ns * part / 0x20000};
+    e.probe_at = now_ + wait(e, e.failures);
     ++e.failures;
   }
   void answered(uint32_t tag, PathFeedback m) {
@@ -230,13 +256,14 @@ class Model {
       fail(tag);
     } else if (++e.successes == 3) {
       good(e);
+      e.trial = true;
       if (m == PathFeedback::skip_once) mark(e);
     } else {
       e.probing = false;
       e.failures = 0;
       e.probe_at = now_ + Duration::millis(1);
       for (auto& [t, o] : evs_) {  // the plane lives
-        if (o.port == e.port && o.state == State::assumed_bad && !o.probing)
+        if (o.port == e.port && o.state == State::assumed_bad && !o.probing && o.relapses < 2)
           o.probe_at = std::min(o.probe_at, now_ + Duration::millis(1));
       }
     }

@@ -165,7 +165,9 @@ def guard(command: str, as_json: bool = False) -> Iterator[None]:
     except PeerError as error:
         fail(command, str(error), REFUSED, as_json)
     except VerbsError as error:
-        fail(command, error.strerror or str(error), FAILED, as_json)
+        # Whoever names an address that this host has not got asks for what cannot be.
+        code = USAGE if error.errno == errno.EADDRNOTAVAIL else FAILED
+        fail(command, error.strerror or str(error), code, as_json)
     except MrcError as error:
         fail(command, str(error), FAILED, as_json)
     except BrokenPipeError:

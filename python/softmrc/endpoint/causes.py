@@ -28,6 +28,7 @@ def lost_error(link: Link) -> PeerError:
     tried = ", ".join(f"{mine} ({planes.get(mine)} to {its[n]})" for mine, n in link._pairs)
     routes = [(planes[mine], its[n]) for mine, n in link._pairs]
     cause = mtu_cause(routes, link._pmtu, link._ep.ctx.stats()["tx_too_big"] - link._too_big)
+    cause = cause or link.relapses.cause(link._pmtu)
     return PeerError(
         f"{link.peer} is lost: no progress on any plane; tried planes {tried}; last heard "
         f"{time.monotonic() - link._heard:.1f} s ago. "

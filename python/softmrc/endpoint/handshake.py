@@ -32,7 +32,7 @@ def token_bytes(token: str | bytes | None) -> bytes | None:
         return None
     raw = token.encode() if isinstance(token, str) else bytes(token)
     if not raw:
-        raise UsageError("an empty token protects nothing; pass None for no token")
+        raise UsageError("an empty token protects nothing: give a secret, or none at all")
     return raw
 
 

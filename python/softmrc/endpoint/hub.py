@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from softmrc.endpoint.denial import Denial
 from softmrc.endpoint.moves import tell
+from softmrc.endpoint.relapse import note_relapse
 from softmrc.endpoint.worker import Worker
 from softmrc.errors import MrcError, PeerError, UsageError
 from softmrc.verbs import CQ, CompChannel, Context
@@ -148,6 +149,8 @@ class Hub:
         self._events.append(event)
         if event["kind"] == "qp_error" and conn is not None:
             self.call_soon(conn._on_qp_error)
+        if event["kind"] == "ev_state" and event["reason"] == "relapse" and conn is not None:
+            self.call_soon(partial(note_relapse, conn, event["port"]))
         if event["kind"] == "port_moved":
             for one in self.connections():
                 self.call_soon(partial(tell, one, event["port"]))

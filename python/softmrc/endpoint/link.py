@@ -21,6 +21,7 @@ from softmrc.endpoint.moves import follow
 from softmrc.endpoint.offer import Offer
 from softmrc.endpoint.outbox import Outbox
 from softmrc.endpoint.region import Exposed, RemoteWindow
+from softmrc.endpoint.relapse import Relapses
 from softmrc.endpoint.stats import ConnectionStats, Notification, path_table
 from softmrc.endpoint.transfer import Transfer
 from softmrc.errors import CompletionError, MrcError, PeerClosedError, PeerError, UsageError, VerbsError
@@ -62,6 +63,8 @@ class Link:
         """Further queue pairs to the same peer over the same planes."""
         self.path_names: Mapping[tuple[int, int], str] = {}
         """Ways through a known fabric, by plane and EV."""
+        self.relapses = Relapses()
+        """Planes that lose full packets."""
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._outbox = Outbox(data, ep.pd, ep.knobs.send_depth)

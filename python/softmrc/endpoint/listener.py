@@ -177,6 +177,7 @@ class Listener:
         return True
 
     def _note(self, exchange: TcpExchange, reason: str) -> None:
+        reason = reason.removeprefix(f"{exchange.peer}: ")  # errors of the exchange name it already
         self._refused.append((exchange.peer, reason))
         self._say_refused(exchange.peer, reason)
 

@@ -199,13 +199,20 @@ def test_a_stranger_learns_nothing(open_endpoint: Opener) -> None:
         struct.pack(">I", 40) + b"[" * 40,
     ],
 )
-def test_garbage_is_refused_at_once(open_endpoint: Opener, sent: bytes) -> None:
+def test_garbage_is_refused_at_once(
+    open_endpoint: Opener, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     ep = open_endpoint("127.0.0.3")
     with ep.listen(0) as server:
         with _tcp(server.port) as sock:
             sock.sendall(sent)
             _read_all(sock)
         assert len(server.refused) == 1
+        peer, reason = server.refused[0]
+        assert peer not in reason
+        said = [r.getMessage() for r in caplog.records if "refused" in r.getMessage()]
+        assert len(said) == 1
+        assert said[0].count(peer) == 1
         conn = open_endpoint("127.0.0.1").connect_sync("127.0.0.3", server.port)
         assert conn.send_message(b"x").result(20) == 1
 

@@ -169,6 +169,8 @@ def test_command_between_two_that_are_not_connected(run):
         (("10.0.0.1", "-i", "nan"), "--interval"),
         (("10.0.0.1", "-i", "0"), "--interval"),
         (("--peer-planes", "127.0.0.2", "--planes", "127.0.0.1", "-W", "2"), "at most 1"),
+        (("--peer-planes", "192.0.2.2", "--planes", "192.0.2.1"), "192.0.2.1"),
+        (("--answer", "--planes", "192.0.2.1"), "192.0.2.1"),
     ],
 )
 def test_wrong_options_are_named(run, args, words):

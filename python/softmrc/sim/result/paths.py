@@ -17,7 +17,7 @@ __all__ = ["REASONS", "SHOWN", "STATES", "named", "section"]
 SHOWN = 100
 """Events listed in full; the table `ev_events` has all."""
 STATES = {1: "GOOD", 2: "ASSUMED_BAD", 4: "DENIED", 8: "SKIP"}
-REASONS = ("none", "loss", "timeout", "probe", "always_skip", "port", "controller")
+REASONS = ("none", "loss", "timeout", "probe", "always_skip", "port", "controller", "relapse")
 """By code, as the engine counts them."""
 
 
