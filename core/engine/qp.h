@@ -142,6 +142,10 @@ class Qp final : private reliability::Placement {
   [[nodiscard]] Instant reverse_turn(Instant now, Duration interval);
   [[nodiscard]] uint32_t reverse_planes();       // to be asked about now: the next one of the peer, or any
   [[nodiscard]] Duration reverse_least() const;  // between two probes towards the peer
+  // Answers may go there: so says feedback, or an EV probe.
+  void prove(Instant now, ev::PathId path);
+  // The path that all QPs of the peer answer on, on a plane; nullopt: this QP has a path of its own.
+  [[nodiscard]] std::optional<ev::PathId> common_path(uint8_t port) const;
   // Something that went out on this EV arrived; `good`: and its path is one for answers, too.
   void note_feedback(Instant now, uint32_t tag, bool good);
 

@@ -374,7 +374,9 @@ void Qp::set_usable_ports(Instant now) {
   if (!table_ || usable_ports_ == before) return;
   table_->set_usable_ports(now, usable_ports_);
   for (const PeerPort& p : peers_) {
-    if ((usable_ports_ & (1u << p.local_port)) == 0 && reverse_) reverse_->port_down(p.local_port);
+    if ((usable_ports_ & (1u << p.local_port)) != 0 || !reverse_) continue;
+    reverse_->port_down(p.local_port);
+    if (share_ != nullptr) share_->port_down(p.local_port);
   }
   if (cc_) cc_->on_link(now, link_params());
   if (req_ && (usable_ports_ & ~before) != 0) req_->retry_now(now);

@@ -121,7 +121,12 @@ void Qp::note_feedback(Instant now, uint32_t tag, bool good) {
   const std::optional<uint8_t> port = table_->port_of(tag);
   if (!port) return;
   heard_[*port & 31] = now;
-  if (good) reverse_->proven(now, ev::PathId{tag, *port});
+  if (good) prove(now, ev::PathId{tag, *port});
+}
+
+void Qp::prove(Instant now, ev::PathId path) {
+  reverse_->proven(now, path);
+  if (share_ != nullptr) share_->proven(now, path);
 }
 
 void Qp::on_sack(Instant now, const wire::DatagramMeta& meta, const wire::Packet& p) {
@@ -355,13 +360,14 @@ std::optional<ev::PathId> Qp::more_reverse_probe(Instant now) {
 void Qp::on_reverse_probe(Instant now, ev::PathId path, Instant sent_at, bool answered) {
   if (!reverse_) return;
   if (answered) {
-    reverse_->proven(now, path);
+    prove(now, path);
     reverse_rtt_.sample(now - sent_at);
     peer_answered_ = std::max(peer_answered_, sent_at);
     table_->on_ev_probe_ack(path.tag);
     return;
   }
   reverse_->lost(path.tag);
+  if (share_ != nullptr) share_->lost(path.tag);
   // Only a QP that may send can find out that it is good again.
   if (state_ == QpState::rts && !reverse_->fixed())
     table_->on_ev_probe_lost(now, path.tag, peer_answered_ > sent_at);

@@ -61,10 +61,24 @@ void Qp::fill(const wire::Packet& p, ev::PathId path, uint8_t dscp, uint8_t ecn,
   out.head_len = static_cast<uint32_t>(wire::emit_headers(p, head.data()));
 }
 
+std::optional<ev::PathId> Qp::common_path(uint8_t port) const {
+  if (share_ == nullptr || share_->members < 2 || reverse_->fixed()) return std::nullopt;
+  const auto tag = share_->answer_tag(port);
+  // Not every QP must have every EV.
+  if (!tag || table_->port_of(*tag) != port) return std::nullopt;
+  return ev::PathId{*tag, port};
+}
+
 std::optional<ev::PathId> Qp::control_path(Instant now, uint32_t ports) {
   const uint32_t usable = ports & usable_ports_;
   if (usable == 0) return std::nullopt;
-  if (auto slot = reverse_->choose(last_rx_port_, usable)) return slot;
+  if (const auto slot = reverse_->choose(last_rx_port_, usable)) {
+    const auto common = common_path(slot->port);
+    return common ? common : slot;
+  }
+  if ((usable & (1u << last_rx_port_)) != 0) {
+    if (const auto common = common_path(last_rx_port_)) return common;
+  }
   // Nothing proven yet: answer on the plane the question came by, if it can be used.
   const uint32_t same_plane = usable & (1u << last_rx_port_);
   std::optional<ev::PathId> path;

@@ -1,17 +1,20 @@
 // QPs of one endpoint towards one peer share the room in front of it: each has a window of its own (reference
 // 7), and a thousand of them would fill the receiver's buffer a thousand times. Decides who waits; leaves
 // windows to cc/. Only for drivers that ask for it (EndpointConfig.share_window): a NIC has its own
-// scheduler. They also take turns to look whether their paths for answers still work.
+// scheduler. They also take turns to look whether their paths for answers still work, and share those.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "base/ip_addr.h"
 #include "base/time.h"
+#include "ev/policy.h"
 #include "reliability/ring.h"
 
 namespace mrc::engine {
@@ -27,6 +30,25 @@ struct Share {
   base::Instant probe_free{INT64_MIN / 2};  // nobody asks before
   base::Instant probe_turn{INT64_MIN / 2};  // the turn given away last
   uint8_t probe_plane = 0;
+  // The path for answers of each plane that a member found to work last: all answer on it, since packets of
+  // one path leave together, and a thousand paths a thousand system calls' work. Kept for a moment, or there
+  // would be another one with every packet that arrives.
+  void proven(base::Instant now, ev::PathId path) {
+    Way& way = ways_[path.port & 31];
+    const uint32_t bit = 1u << (path.port & 31);
+    if ((known_ & bit) != 0 && way.tag != path.tag && now - way.at < kKeep) return;
+    way = {path.tag, now};
+    known_ |= bit;
+  }
+  void lost(uint32_t tag) {
+    for (uint32_t p = 0; p < ways_.size(); ++p) {
+      if (ways_[p].tag == tag) known_ &= ~(1u << p);
+    }
+  }
+  void port_down(uint8_t port) { known_ &= ~(1u << (port & 31)); }
+  [[nodiscard]] std::optional<uint32_t> answer_tag(uint8_t port) const {
+    return (known_ & (1u << (port & 31))) != 0 ? std::optional(ways_[port & 31].tag) : std::nullopt;
+  }
   // Room for a whole turn: single packets in turn would make every QP acknowledge every packet.
   [[nodiscard]] bool has_room() const {
     const int64_t used = outstanding + granted;
@@ -37,6 +59,15 @@ struct Share {
     return limit < kTurnBytes ? std::max<int64_t>(limit / 2, 1) : kTurnBytes;
   }
   static constexpr int64_t kTurnBytes = 192 * 1024;
+
+ private:
+  struct Way {
+    uint32_t tag = 0;
+    base::Instant at{};
+  };
+  static constexpr base::Duration kKeep = base::Duration::millis(1);
+  std::array<Way, 32> ways_{};  // by plane
+  uint32_t known_ = 0;
 };
 
 class Shares {

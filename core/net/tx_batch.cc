@@ -34,13 +34,36 @@ TxBatch::Run* TxBatch::run_for(const Slot& s) {
   for (size_t i = run_count_; i > oldest; --i) {
     Run& r = runs_[i - 1];
     if (r.open && same_path(r, s)) {
-      if (s.sent_bytes() <= r.segment && r.bytes + s.sent_bytes() <= kMaxRunBytes && r.count < kMaxRun)
-        return &r;
+      const bool fits =
+          s.sent_bytes() <= r.segment && r.bytes + s.sent_bytes() <= kMaxRunBytes && r.count < kMaxRun;
+      if (answers(r) && !s.t.is_data) {
+        // The order of answers does not matter: those of one length gather, a single shorter one goes last.
+        if (fits && (s.sent_bytes() == r.segment || !r.tail)) return &r;
+        continue;
+      }
+      if (fits) return &r;
       r.open = false;  // later packets of the path must not overtake this one
       return nullptr;
     }
   }
   return nullptr;
+}
+
+void TxBatch::join(Run& r, uint8_t i) {
+  const size_t length = slots_[i].sent_bytes();
+  if (r.tail) {  // before the shorter one at the end
+    next_[i] = r.last;
+    next_[r.before_last] = i;
+    r.before_last = i;
+  } else {
+    next_[r.last] = i;
+    r.before_last = r.last;
+    r.last = i;
+    r.tail = length < r.segment;
+  }
+  ++r.count;
+  r.bytes += length;
+  r.open = !r.tail || answers(r);  // a shorter one ends a run of data
 }
 
 void TxBatch::group() {
@@ -49,17 +72,14 @@ void TxBatch::group() {
     Slot& s = slots_[i];
     next_[i] = kNone;
     if (Run* r = run_for(s)) {
-      next_[r->last] = static_cast<uint8_t>(i);
-      r->last = static_cast<uint8_t>(i);
-      ++r->count;
-      r->bytes += s.sent_bytes();
-      r->open = s.sent_bytes() == r->segment;  // a shorter one ends the run
+      join(*r, static_cast<uint8_t>(i));
       continue;
     }
     Run& r = runs_[run_count_];
     s.error = s.plane->prepare(s.t.meta, s.t.via, r.message);
     if (s.error != 0) continue;
-    r.first = r.last = static_cast<uint8_t>(i);
+    r.first = r.last = r.before_last = static_cast<uint8_t>(i);
+    r.tail = false;
     r.count = 1;
     r.bytes = r.segment = s.sent_bytes();
     r.open = true;

@@ -59,12 +59,15 @@ class TxBatch {
   struct Run {
     Message message;
     size_t bytes = 0, segment = 0;
-    uint8_t first = 0, last = 0, count = 0;  // slots, linked by next_
+    uint8_t first = 0, last = 0, before_last = 0, count = 0;  // slots, linked by next_
     bool open = false;
+    bool tail = false;  // the last one is shorter than the others
   };
 
   void group();
   Run* run_for(const Slot& s);
+  void join(Run& r, uint8_t i);
+  [[nodiscard]] bool answers(const Run& r) const { return !slots_[r.first].t.is_data; }
   [[nodiscard]] bool same_path(const Run& r, const Slot& s) const;
   void gather(Run& r);
   void send_socket(std::span<mmsghdr> headers, std::span<const uint8_t> order);

@@ -15,6 +15,7 @@ using base::Instant;
 namespace {
 constexpr Duration kNakRepeat = Duration::millis(1);        // 6.10
 constexpr Duration kMemoryRelease = Duration::millis(100);  // quiet time after which spare memory goes back
+constexpr int64_t kPauseGaps = 8;
 constexpr uint8_t kTimestampType = 1;
 }  // namespace
 
@@ -59,6 +60,7 @@ struct Responder::Impl {
   Instant unsacked_since = Instant::never();
   Instant release_at = Instant::never();
   Instant last_rx{};
+  Instant began{INT64_MIN / 2};  // first packet after the last pause
   bool ack_pending = false;
   uint64_t reported_done = 0, reported_wimms = 0;
   // After the first error only the NAK is left to say.
@@ -149,7 +151,7 @@ void Responder::Impl::accept(Instant now, int64_t seq, const wire::Packet& p, co
   insert(now, seq, slot);
   note_completions();
   if (is_fatal) return;
-  const bool much = sack_charge >= cfg.sack_bytes && now - sacked_at >= cfg.sack_gap;
+  const bool much = sack_charge >= cfg.sack_bytes && now - std::max(sacked_at, began) >= cfg.sack_gap;
   if (p.bth.a || t.m != 0 || t.rtx || much) {
     sacked_at = now;
     trigger_sack(t);
@@ -161,6 +163,8 @@ void Responder::Impl::accept(Instant now, int64_t seq, const wire::Packet& p, co
 void Responder::Impl::on_data(Instant now, const wire::Packet& p, uint32_t entropy, bool ce, uint32_t nominal,
                               Placement& memory) {
   if (silent && !is_fatal) return;
+  // The first bytes after a pause are no reason to hurry: most often the rest is at hand, and asks itself.
+  if (now - last_rx > cfg.sack_gap * kPauseGaps) began = now;
   last_rx = now;
   ++counters.data_rx;
   int64_t seq = 0;

@@ -1,5 +1,6 @@
 // How often EV probes look for paths for answers (reference 6.13), when one QP leads to a peer and when many
 // do.
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -43,12 +44,12 @@ void message(Solo& s, uint32_t qpn, uint32_t number, uint8_t plane) {
   receive(s, p, plane);
 }
 
-// The peer's SACK for our first packet of the QP, which travelled on `tag`.
-void sack(Solo& s, uint32_t qpn, uint32_t tag, uint8_t plane) {
+// The peer's SACK for our packet of the QP, the first one as a rule, which travelled on `tag`.
+void sack(Solo& s, uint32_t qpn, uint32_t tag, uint8_t plane, uint32_t psn = 1) {
   wire::Packet p;
   p.bth.opcode = static_cast<uint8_t>(wire::Opcode::sack);
   p.bth.dqp = qpn;
-  p.seth.cack_psn = p.bth.psn = 1;
+  p.seth.cack_psn = p.bth.psn = psn;
   p.seth.entropy = tag;
   p.seth.sack_offset = 1;
   receive(s, p, plane);
@@ -135,4 +136,36 @@ TEST_CASE("a path for answers that one QP finds dead is left by all that lead to
   for (uint32_t i = 1; i <= 8; ++i) used.insert(answer(qpns[1], i).value_or(0));
   CHECK(used.size() > 1);
   CHECK(!used.contains(0));
+}
+
+TEST_CASE("QPs towards one peer answer on one path, the one that was found to work last but for a moment") {
+  for (const bool share : {true, false}) {
+    Solo s(sharing(share), 1);
+    const std::vector<uint32_t> qpns = open(s, 3);
+    uint32_t number = 0;
+    const auto answers = [&] {
+      std::vector<uint32_t> out;
+      for (const uint32_t qpn : qpns) message(s, qpn, number, 1);
+      ++number;
+      for (const Transmit& t : s.drain())
+        if (t.qpn != wire::kEndpointQpn) out.push_back(t.tag);
+      std::sort(out.begin(), out.end());
+      out.erase(std::unique(out.begin(), out.end()), out.end());
+      return out;
+    };
+    s.now = s.now + Duration::millis(1);
+    uint32_t tag = 1003;
+    for (const uint32_t qpn : qpns) {
+      s.post(qpn, 8);
+      REQUIRE(s.drain().size() == 1);
+      sack(s, qpn, tag++, 1);
+    }
+    const std::vector<uint32_t> own{1003, 1004, 1005};
+    CHECK(answers() == (share ? std::vector<uint32_t>{1003} : own));
+    s.now = s.now + Duration::millis(2);
+    s.post(qpns[2], 8);
+    s.drain();
+    sack(s, qpns[2], 1006, 1, 2);
+    CHECK(answers() == (share ? std::vector<uint32_t>{1006} : std::vector<uint32_t>{1003, 1004, 1006}));
+  }
 }

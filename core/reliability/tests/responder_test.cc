@@ -148,6 +148,13 @@ TEST_CASE("responder: what only bytes ask for keeps its distance, what the peer 
   CHECK_EQ(p.answers().size(), 2u);
   p.now = p.now + Duration::micros(20);
   CHECK_EQ(two_more(), 2u);
+  p.now = p.now + Duration::micros(160);
+  CHECK_EQ(two_more(), 2u);
+  p.now =
+      p.now + Duration::micros(161);  // a pause: what came first after it waits for the rest, or the timer
+  CHECK_EQ(two_more(), 1u);
+  p.now = p.now + Duration::micros(20);
+  CHECK_EQ(two_more(), 2u);
 }
 
 TEST_CASE("responder: duplicates touch nothing and are answered") {
