@@ -122,6 +122,15 @@ bool holds(const ifaddrs& i, const HostAddress& a) {
          (a.scope == 0 || s->sin6_scope_id == a.scope);
 }
 
+// <linux/if.h> names these flags and cannot be included beside <net/if.h>.
+constexpr unsigned kLowerUp = 1u << 16, kDormant = 1u << 17;
+
+// The link takes packets. Not IFF_RUNNING: that follows the carrier up to a second later, since the kernel
+// works off such changes at most once a second.
+bool carries(const ifaddrs& i) {
+  return (i.ifa_flags & IFF_UP) != 0 && (i.ifa_flags & kLowerUp) != 0 && (i.ifa_flags & kDormant) == 0;
+}
+
 }  // namespace
 
 std::optional<InterfaceInfo> interface_of(const HostAddress& a) {
@@ -130,8 +139,7 @@ std::optional<InterfaceInfo> interface_of(const HostAddress& a) {
   std::optional<InterfaceInfo> out;
   for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
     if (!holds(*i, a)) continue;
-    out = InterfaceInfo{i->ifa_name, mtu_of(i->ifa_name),
-                        (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_RUNNING) != 0};
+    out = InterfaceInfo{i->ifa_name, mtu_of(i->ifa_name), carries(*i)};
     break;
   }
   freeifaddrs(list);
@@ -153,7 +161,7 @@ std::optional<HostAddress> another_address(const std::string& interface, const H
   };
   for (const ifaddrs* i = list; i != nullptr && !out; i = i->ifa_next) {
     if (i->ifa_addr == nullptr || interface != i->ifa_name) continue;
-    if ((i->ifa_flags & IFF_UP) == 0 || (i->ifa_flags & IFF_RUNNING) == 0) continue;
+    if (!carries(*i)) continue;
     if (i->ifa_addr->sa_family != (like.v4() ? AF_INET : AF_INET6)) continue;
     HostAddress found;
     const bool v4 = like.v4();
