@@ -1,5 +1,5 @@
-// What every stream of the yardsticks shares, however it moves datagrams: the window of a sender, the clock
-// of a receiver. Decides when a window opens again after silence and when a count begins and ends.
+// What every stream of the yardsticks shares, however it moves datagrams: the window of a sender, the clocks
+// of both. Decides when a window opens again after silence and when a count begins and ends.
 #pragma once
 
 #include <algorithm>
@@ -38,6 +38,15 @@ class Window {
   uint64_t acked_ = 0, written_off_ = 0;
   double progress_;
 };
+
+// Calls `turn`, which may send something, for so long; `f` is told the time that it took.
+template <typename Turn>
+void send_for(double seconds, Figures& f, Turn turn) {
+  const double start = seconds_now(), cpu = thread_cpu_seconds();
+  while (seconds_now() - start < seconds) turn();
+  f.seconds = seconds_now() - start;
+  f.cpu_seconds = thread_cpu_seconds() - cpu;
+}
 
 // Calls `take` until the measurement is over; it counts into `f` and returns whether something arrived.
 template <typename Take>

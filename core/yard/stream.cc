@@ -33,13 +33,10 @@ class Sender {
   }
 
   Figures run() {
-    const double start = seconds_now(), cpu = thread_cpu_seconds();
-    window_ = Window(c_.window, start);
-    while (seconds_now() - start < c_.seconds) {
+    window_ = Window(c_.window, seconds_now());
+    send_for(c_.seconds, f_, [this] {
       if (c_.window == 0 || room()) send_once();
-    }
-    f_.seconds = seconds_now() - start;
-    f_.cpu_seconds = thread_cpu_seconds() - cpu;
+    });
     return f_;
   }
 

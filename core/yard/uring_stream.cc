@@ -59,11 +59,8 @@ class UringSender {
   }
 
   Figures run() {
-    const double start = seconds_now(), cpu = thread_cpu_seconds();
-    window_ = Window(c_.window, start);
-    while (seconds_now() - start < c_.seconds) turn();
-    f_.seconds = seconds_now() - start;
-    f_.cpu_seconds = thread_cpu_seconds() - cpu;
+    window_ = Window(c_.window, seconds_now());
+    send_for(c_.seconds, f_, [this] { turn(); });
     return f_;
   }
 
